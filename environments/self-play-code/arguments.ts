@@ -182,7 +182,7 @@ export async function parseArguments(args: Values, purpose: 'evaluation' | 'trai
     execution,
     limits,
     responseTokens: given.max_response_length ?? null,
-    notices: [...(read === null ? [] : crspNotices(read.givenKeys)), ...criticNotices(given, settings)],
+    notices: [...(read === null ? [] : crspNotices(read, purpose)), ...criticNotices(given, settings)],
     named: namedValues(
       { ...given, ...(read === null ? {} : { config: read.givenKeys.length === CRSP_KEYS.length ? 'complete' : [...read.givenKeys] }) },
       settings,

@@ -72,11 +72,15 @@ export function crspTrainingSettings({ crsp, trajectory_seeding: seeding }: Crsp
   ];
 }
 
-/** Notices about keys of the document that change nothing here. */
-export function crspNotices(keys: readonly string[]): string[] {
-  return keys.includes('crsp.executor_cleanup_frequency')
-    ? [
-        'crsp.executor_cleanup_frequency changes nothing: every program runs in an interpreter of its own, so there is nothing to clean up. Leave it out.',
-      ]
-    : [];
+/** Notices about keys of the document that change nothing here, or nothing in an evaluation. */
+export function crspNotices({ config, givenKeys }: ReadCrspConfig, purpose: 'evaluation' | 'training'): string[] {
+  const isIdle = purpose === 'evaluation' && config.trajectory_seeding.enabled;
+  return [
+    ...(givenKeys.includes('crsp.executor_cleanup_frequency')
+      ? [
+          'crsp.executor_cleanup_frequency changes nothing: every program runs in an interpreter of its own, so there is nothing to clean up. Leave it out.',
+        ]
+      : []),
+    ...(isIdle ? ['trajectory_seeding takes place in vf-train: an evaluation plays the policy as it is.'] : []),
+  ];
 }

@@ -6,7 +6,7 @@ import { userTextLines } from '../../files/user-lines.ts';
 import { environmentFunction, moduleFunction, optionalModuleFunction } from '../../registry/load-export.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { assertRoleHasValues } from '../../trainer/losses/loss-roles.ts';
+import { assertRoleHasValues, withPlayedRoles } from '../../trainer/losses/loss-roles.ts';
 import { isLossModule, lossTerms } from '../../trainer/losses/loss-terms.ts';
 import type { LossTerm, PlayedRoles } from '../../trainer/token-loss.ts';
 import type { LossFactory } from '../../trainer/losses/registry.ts';
@@ -58,15 +58,15 @@ export async function openLosses(
   return lossTerms(config, { algorithm: config.algorithm, responseTokens: limits.responseTokens }, modules, played);
 }
 
-/** The roles that the run's source plays; null if it does not say, and for rollouts of a file, whose lines say it. */
+/** The roles that the run's source plays, or that rollouts of a file can have; null if nothing says so. */
 export async function openPlayedRoles(config: TrainingConfig, environment: Environment, { hasModule = true } = {}): Promise<PlayedRoles | null> {
   const { source, rolloutsFile } = config;
-  if (rolloutsFile !== null) return null;
   const exported = (name: string) => {
     if (source !== null) return optionalModuleFunction(source, name, 'source');
     return hasModule ? environmentFunction(config.environment.id, name) : null;
   };
   const declare = (await exported('playedRoles')) as DeclareRoles | null;
+  if (declare === null && rolloutsFile !== null) return null;
   if (declare === null) return (await exported('createSource')) === null ? rolesOfRows(environment) : null;
   const module = source ?? config.environment.id;
   try {
@@ -85,7 +85,8 @@ export async function openPlayedRoles(config: TrainingConfig, environment: Envir
  */
 export async function openSource(config: TrainingConfig, { hasModule = true, played = null }: SourceOptions = {}): Promise<CreateSource | null> {
   const { source, rolloutsFile, environment } = config;
-  if (rolloutsFile !== null) return rolloutsOf(rolloutsFile, config, await localTokenizerHash(config.model.path));
+  if (rolloutsFile !== null)
+    return rolloutsOf(rolloutsFile, played === null ? config : withPlayedRoles(config, played), await localTokenizerHash(config.model.path));
   if (source === null && !hasModule) return null;
   const created =
     source === null ? await environmentFunction(environment.id, 'createSource') : await moduleFunction(source, 'createSource', 'source');

@@ -14,7 +14,7 @@ const BY_ROLE: Readonly<Record<string, readonly string[]>> = { rpg: ['beta', 'we
 /** The only role of rollouts from an environment's rows, and of demonstrations. */
 export const ONE_ROLE: PlayedRoles = { policy: {} };
 
-type Losses = Pick<TrainingConfig, 'algorithm' | 'losses'>;
+type Losses = Pick<TrainingConfig, 'algorithm' | 'losses' | 'rolloutsFile'>;
 type Args = Readonly<Record<string, unknown>>;
 
 interface LossSettings {
@@ -25,6 +25,8 @@ interface LossSettings {
   /** The roles that the loss is taken on; null for all. */
   readonly roles: readonly string[] | null;
   readonly played: PlayedRoles;
+  /** Rollouts of a file may have any of these roles: each line is checked when it is read. */
+  readonly isOpen?: boolean;
 }
 
 /**
@@ -34,10 +36,11 @@ interface LossSettings {
 export function withPlayedRoles<C extends Losses>(config: C, played: PlayedRoles): C {
   const { algorithm, losses } = config;
   const { loss } = algorithm;
-  const main = checked({ key: 'algorithm.loss', use: loss.use, args: loss.args, roles: null, played });
+  const isOpen = config.rolloutsFile !== null;
+  const main = checked({ key: 'algorithm.loss', use: loss.use, args: loss.args, roles: null, played, isOpen });
   const further = Object.entries(losses).map(([name, table]) => {
     const { use, args = {}, roles = null, on } = table;
-    const own = checked({ key: `losses.${name}`, use, args, roles, played: on === 'demonstrations' ? ONE_ROLE : played });
+    const own = checked({ key: `losses.${name}`, use, args, roles, played: on === 'demonstrations' ? ONE_ROLE : played, isOpen });
     return [name, { ...table, ...(table.args === undefined ? {} : { args: own.args }), ...(own.roles === null ? {} : { roles: own.roles }) }];
   });
   return {
@@ -48,7 +51,7 @@ export function withPlayedRoles<C extends Losses>(config: C, played: PlayedRoles
 }
 
 /** Throws ConfigError if a loss that is taken on the role has no value for it. For sources that do not say which roles they play. */
-export function assertRoleHasValues({ algorithm: { loss }, losses }: Losses, role: string): void {
+export function assertRoleHasValues({ algorithm: { loss }, losses }: Pick<Losses, 'algorithm' | 'losses'>, role: string): void {
   const tables = [
     { key: 'algorithm.loss', use: loss.use, args: loss.args, roles: null },
     ...Object.entries(losses).flatMap(([name, { use, args = {}, roles = null, on }]) =>
@@ -59,11 +62,11 @@ export function assertRoleHasValues({ algorithm: { loss }, losses }: Losses, rol
 }
 
 function checked(settings: LossSettings): { readonly args: Args; readonly roles: readonly string[] | null } {
-  const { key, use = '', args, roles, played } = settings;
+  const { key, use = '', args, roles, played, isOpen = false } = settings;
   const taken = roles?.map((role) => roleNamed(role, { key: `${key}.roles`, played })) ?? null;
   const trained = Object.keys(played).filter((role) => played[role]!.isTrained !== false);
   const own = trained.filter((role) => taken?.includes(role) ?? true);
-  if (taken !== null && own.length === 0)
+  if (!isOpen && taken !== null && own.length === 0)
     throw new ConfigError(
       `${key} applies to ${taken.join(', ')}, but this run trains ${trained.join(', ')}; correct ${key}.roles, or leave the loss out`,
     );
@@ -73,7 +76,7 @@ function checked(settings: LossSettings): { readonly args: Args; readonly roles:
       isObject(value) && BY_ROLE[use]?.includes(name) === true ? valuesNamed(value, { key: `${key}.args.${name}`, played }) : value,
     ]),
   );
-  assertValues({ ...settings, args: named }, own);
+  assertValues({ ...settings, args: named }, isOpen ? [] : own);
   return { args: named, roles: taken };
 }
 

@@ -225,8 +225,16 @@ describe('crspTrainingSettings with trajectory_seeding', () => {
 });
 
 describe('crspNotices', () => {
-  it('says that executor_cleanup_frequency changes nothing', () => {
-    expect(crspNotices(CRSP_KEYS)).toEqual([expect.stringMatching(/^crsp\.executor_cleanup_frequency changes nothing: every program runs/)]);
-    expect(crspNotices(['crsp.seed'])).toEqual([]);
+  const noticesOf = (document: object, purpose: 'evaluation' | 'training') => {
+    const parsed = parseCrspConfig(document);
+    return parsed.ok ? crspNotices(parsed, purpose) : [parsed.problem];
+  };
+
+  it('says what changes nothing: the clean-up of an executor, and the seeding in an evaluation', () => {
+    const cleanUp = expect.stringMatching(/^crsp\.executor_cleanup_frequency changes nothing: every program runs/) as string;
+    const seeding = expect.stringMatching(/^trajectory_seeding takes place in vf-train/) as string;
+    const document = { crsp: { executor_cleanup_frequency: 1 }, trajectory_seeding: { enabled: true } };
+    expect([noticesOf(document, 'training'), noticesOf(document, 'evaluation')]).toEqual([[cleanUp], [cleanUp, seeding]]);
+    expect(noticesOf({ crsp: { seed: 1 } }, 'evaluation')).toEqual([]);
   });
 });

@@ -70,6 +70,14 @@ describe('withPlayedRoles', () => {
   });
 });
 
+describe('withPlayedRoles for rollouts of a file', () => {
+  it('takes aliases and refuses wrong names, but needs no value for a role that the file may not have', () => {
+    const file = (beta: object) => ({ ...rpg({ beta }), rolloutsFile: 'theirs.jsonl' });
+    expect(withPlayedRoles(file({ solve: 1, critic: 2 }), PLAYED).algorithm.loss.args).toEqual({ beta: { solve: 1, critique: 2 } });
+    expect(() => withPlayedRoles(file({ solve: 1, judge: 2 }), PLAYED)).toThrow('names the role "judge"');
+  });
+});
+
 describe('assertRoleHasValues', () => {
   it('refuses a role without a value, unless no loss with values by role is taken on it', () => {
     const config = rpg({ beta: 1 }, { more: { use: 'rpg', args: { beta: { judge: 1 } }, roles: ['judge', 'writer'] } });
