@@ -15,7 +15,7 @@ export interface Evidence {
   readonly image?: ImageRef;
 }
 
-/** The generator's answer, stripped; it may be empty. Throws ModelError if it fails. */
+/** The generator's answer without its thoughts, stripped; it may be empty. Throws ModelError if it fails, also if its limit ended its thoughts. */
 export async function askGenerator(
   { row, models, signal }: RewardContext<VisualRow>,
   { evidence, maxTokens }: { readonly evidence: readonly Evidence[]; readonly maxTokens: number },
@@ -28,8 +28,26 @@ export async function askGenerator(
     });
   const { question } = row.info;
   const data: GeneratorData = { question, evidence: evidence.map(({ words }) => words) };
-  const { text } = await model.generate(messagesOf(question, evidence), { maxTokens, data, signal });
-  return (extractAnswer(text) ?? text).trim();
+  const { text, finish } = await model.generate(messagesOf(question, evidence), { maxTokens, data, signal });
+  const said = withoutThoughts(text);
+  const answer = (extractAnswer(said) ?? said).trim();
+  // It is the generator's failure, not an answer that the policy's evidence would have to pay for.
+  if (answer === '' && finish === 'length')
+    throw new ModelError(
+      'The generator was cut off at its limit of tokens before it answered. Raise generator_max_tokens, or max_tokens of the role.',
+      {
+        role: 'generator',
+        reason: 'malformed',
+      },
+    );
+  return answer;
+}
+
+/** The text behind the thoughts of a server that does not give them a field of their own. */
+function withoutThoughts(text: string): string {
+  const end = text.lastIndexOf('</think>');
+  if (end !== -1) return text.slice(end + '</think>'.length);
+  return text.trimStart().startsWith('<think>') ? '' : text;
 }
 
 function messagesOf(question: string, evidence: readonly Evidence[]): readonly Message[] {

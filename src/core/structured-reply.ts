@@ -37,7 +37,12 @@ export async function structuredReply<T extends object>(
   if (typeof repaired !== 'string') return repaired;
   const quoted = JSON.stringify(second.text.length > 200 ? `${second.text.slice(0, 200)}…` : second.text);
   throw new ModelError(
-    `The model of role ${role} (${model.name}) gave no usable ${wanted} in two replies. The second reply cannot be used: ${repaired}. It was ${quoted}.`,
+    `The model of role ${role} (${model.name}) gave no usable ${wanted} in two replies. The second reply cannot be used: ${repaired}. It was ${quoted}.${second.finish === 'length' ? cutOff(role) : ''}`,
     { role, reason: 'malformed' },
   );
+}
+
+/** A model that thinks needs thousands of tokens, and the caller asks for those of the answer. */
+function cutOff(role: string): string {
+  return ` It was cut off at its limit of tokens, thoughts included: raise max_tokens of the role, for example with --role ${role}.max_tokens=4096.`;
 }

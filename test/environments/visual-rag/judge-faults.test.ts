@@ -221,3 +221,40 @@ describe('a generator behind a server', () => {
     expect(rollout).toMatchObject({ error: null, metrics: { judge } });
   });
 });
+
+describe('a role whose model thinks', () => {
+  const reply = (content: string, finish: string): ChatAnswer => ({
+    status: 200,
+    body: {
+      choices: [{ index: 0, finish_reason: finish, message: { role: 'assistant', content } }],
+      usage: { prompt_tokens: 1, completion_tokens: 1 },
+    },
+  });
+
+  it.each([
+    ['<think>Is it 7? No.</think>\n\n100', 'stop', '100'],
+    ['<think>Is it <answer>7</answer>?</think><answer>100</answer>', 'length', '100'],
+    ['100', 'length', '100'],
+    ['', 'stop', ''],
+  ])('answers behind its thoughts: %j', async (content, finish, answer) => {
+    const { rollout } = await asking('generator', () => reply(content, finish));
+    expect(rollout).toMatchObject({ error: null, state: { generated_answer: answer } });
+  });
+
+  it.each(['', '<think>Let me look at', '<think>It is 100.</think>\n'])(
+    'leaves the rollout without a reward if it was cut off after %j',
+    async (content) => {
+      const { rollout } = await asking('generator', () => reply(content, 'length'));
+      expect(rollout).toMatchObject({ reward: null, error: { type: 'ModelError', reason: 'malformed', source: 'model' } });
+      expect(rollout.error!.message).toMatch(
+        /cut off at its limit of tokens before it answered\. Raise generator_max_tokens, or max_tokens of the role\.$/,
+      );
+    },
+  );
+
+  it('says how to give a judge more tokens', async () => {
+    const { rollout, server } = await asking('judge', () => reply('<think>The answer', 'length'));
+    expect(server.bodies.map(({ max_tokens: limit }) => limit)).toEqual([512, 512]);
+    expect(rollout.error!.message).toMatch(/It was cut off at its limit of tokens, thoughts included: .*--role judge\.max_tokens=4096\.$/);
+  });
+});
