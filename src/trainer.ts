@@ -4,7 +4,7 @@
  * A whole training is `train` of `vf-search`.
  */
 export { type GrpoTrainer, type GrpoTrainerOptions, openGrpoTrainer } from './library/open-grpo-trainer.ts';
-export type { GenerateOptions, SteppedPolicy, UpdatedPolicy } from './sessions/training/step-trainer.ts';
+export type { GenerateOptions, SteppedPolicy, UpdatedPolicy } from './trainer/stepped-policy.ts';
 
 export type { TrainingConfig } from './schemas/training-config.ts';
 export type {

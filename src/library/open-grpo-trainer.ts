@@ -1,8 +1,8 @@
 /** The operations of a GRPO trainer as functions, for a program that decides what each step does. The work is that of `vf-train`. */
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
-import type { GenerateOptions, SteppedPolicy, UpdatedPolicy } from '../sessions/training/step-trainer.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
+import type { GenerateOptions, SteppedPolicy, UpdatedPolicy } from '../trainer/stepped-policy.ts';
 import type { Trajectory } from '../trainer/trajectory.ts';
 import type { TrainOptions } from './train.ts';
 

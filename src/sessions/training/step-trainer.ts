@@ -24,6 +24,7 @@ import { batchValues } from '../../trainer/records/batch-values.ts';
 import { RolloutsInMemory } from '../../trainer/records/rollouts-in-memory.ts';
 import { sampleRollouts } from '../../trainer/sources/sample-rollouts.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
+import type { GenerateOptions, SteppedPolicy, UpdatedPolicy } from '../../trainer/stepped-policy.ts';
 import { isFinished, type Trajectory } from '../../trainer/trajectory.ts';
 
 export interface StepTrainerParts {
@@ -32,39 +33,6 @@ export interface StepTrainerParts {
   readonly policy: ServedPolicy;
   readonly onNotice: (line: string) => void;
   readonly signal: AbortSignal;
-}
-
-export interface GenerateOptions {
-  /** Rollouts of each row, from 1. @default rollouts.rollouts_per_example */
-  readonly rolloutsPerRow?: number;
-  /** New tokens per generation, from 1. @default rollouts.max_tokens, else the environment's limit */
-  readonly maxTokens?: number;
-}
-
-type Values = Readonly<Record<string, number | null>>;
-
-/** What an update of the policy reports. */
-export interface UpdatedPolicy {
-  /** Mean over the optimiser steps; null if none changed the weights. */
-  readonly loss: number | null;
-  /** Mean KL per token as `algorithm.kl` estimates it, in nats; null without such a term. */
-  readonly klDiv: number | null;
-  /** Mean reward of the finished trajectories; null if none finished. */
-  readonly avgReward: number | null;
-  /** The weight of the KL penalty, `algorithm.kl.coefficient`. */
-  readonly beta: number;
-  /** Why no weight changed; null if one did. */
-  readonly unchanged: string | null;
-  /** All metrics of the update by name; docs/metrics.md defines them. */
-  readonly metrics: Values;
-}
-
-export interface SteppedPolicy extends UpdatedPolicy {
-  /** Mean number of sampled tokens of a finished trajectory. */
-  readonly avgTokens: number | null;
-  /** Share of the finished trajectories that searched; null if the environment's rubric has neither the metric `searched` nor `searches`. */
-  readonly searchTrajectories: number | null;
-  readonly trajectories: readonly Trajectory[];
 }
 
 const STATE = 'trainer.json';
