@@ -31,6 +31,10 @@ export function samplingFields({ temperature, topP, extra = {}, leaveOut = [] }:
 /** Fields of a chat request that only the chat template reads. */
 const OF_TEMPLATE: ReadonlySet<string> = new Set(['chat_template_kwargs', 'documents', 'enable_thinking', 'reasoning_effort']);
 
+export function isTemplateField(name: string): boolean {
+  return OF_TEMPLATE.has(name);
+}
+
 /**
  * The variables of the chat template that a request's fields set, merged as vLLM's chat route does it: an effort also switches thinking on or off.
  * @example templateVariables({ extra: { reasoning_effort: 'none' } }) // { reasoning_effort: 'none', enable_thinking: false }
@@ -48,7 +52,7 @@ export function templateVariables({ extra = {} }: Pick<Sampling, 'extra'>): Read
 
 /** The fields of a request whose prompt is already rendered. */
 export function renderedRequestFields({ extra = {} }: Pick<Sampling, 'extra'>): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(Object.entries(extra).filter(([name]) => !OF_TEMPLATE.has(name)));
+  return Object.fromEntries(Object.entries(extra).filter(([name]) => !isTemplateField(name)));
 }
 
 function isSet(value: unknown): boolean {

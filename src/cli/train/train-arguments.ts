@@ -1,5 +1,6 @@
 /** Turns the values of `vf-train`'s options into layers of a training's configuration. Knows no defaults and reads no files. */
 import { ConfigError } from '../../core/errors.ts';
+import { isTemplateField } from '../../core/sampling.ts';
 import { nestedTable } from '../../schemas/config-keys.ts';
 import type { TrainingRequest } from '../../sessions/training/resolve-training.ts';
 import type { ConfigLayer } from '../../trainer/config/resolve-config.ts';
@@ -86,6 +87,10 @@ const SAMPLING = ['temperature', 'max_tokens', 'top_p'];
 function samplingLayer({ samplingArgs }: TrainValues): ConfigLayer[] {
   if (samplingArgs === undefined) return [];
   const other = Object.keys(samplingArgs).find((key) => !SAMPLING.includes(key));
+  if (other !== undefined && isTemplateField(other))
+    throw new ConfigError(
+      `${other} in -S is for the chat template, which a training gives no fields. Set it where the server starts: vLLM's --default-chat-template-kwargs '{"enable_thinking": false}' (policy.launch.args, if vf-train starts it).`,
+    );
   if (other !== undefined)
     throw new ConfigError(
       `${other} in -S cannot be trained with: a training samples with ${SAMPLING.join(', ')} alone, so that its log-probs are those of the policy`,

@@ -128,6 +128,7 @@ describe('trainArguments', () => {
     ['x -T 3', /^-T must be a number above 0 and at most 2, got 3$/],
     ['x --top-p 0.9', /^--top-p must be 1, got 0.9$/],
     ['x -S top_k=5', /^top_k in -S cannot be trained with/],
+    ['x -S reasoning_effort=low', /^reasoning_effort in -S is for the chat template, .*--default-chat-template-kwargs/],
     ['x -S top_p=0.5', /^top_p in -S must be 1, got 0.5/],
   ])('refuses %j in one line', (line, message) => {
     expect(() => parseTrain(words(line))).toThrow(ConfigError);
