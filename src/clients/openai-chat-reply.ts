@@ -53,8 +53,9 @@ export function readChat(answer: unknown, context: ChatContext): TextSample {
   // A reasoning model that spends all its tokens on reasoning returns no content: a generation cut off before its text.
   if (content === null && kind === 'length') return { text: '', finish: kind, stopReason: null, ...more };
   if ((content ?? '') === '' && thoughts !== '' && typeof reported.named === 'string') throw stoppedInThoughts(where, reported.named);
+  // A stream begins with an empty text.
+  if ((content ?? '') === '' && typeof refusal === 'string' && refusal !== '') throw new PolicyError(`${where} refused to answer: ${quote(refusal)}`);
   if (content === null) {
-    if (typeof refusal === 'string' && refusal !== '') throw new PolicyError(`${where} refused to answer: ${quote(refusal)}`);
     throw emptyResponse(where, `the content ${quote(fieldsOf(message)['content'])}${thoughts === '' ? '' : ', after thoughts'}`);
   }
   assertWithinLimit(usage, thoughts !== '', context);
@@ -136,12 +137,17 @@ function assertWithinLimit(usage: unknown, hasThoughts: boolean, { maxNewTokens,
   throw new PolicyError(`${where} generated ${tokens} tokens, but the limit was ${maxNewTokens}: the server ignores the limit`);
 }
 
-/** Both counts are 0 if one of them is missing or no whole number: half of a usage has no cost (core/price.ts). */
+/**
+ * Both counts are 0 if one of them is missing or no whole number: half of a usage has no cost (core/price.ts). Gateways of other APIs name them `input_tokens` and
+ * `output_tokens`; DeepSeek and Kimi have a place of their own for cached tokens.
+ */
 function readUsage(usage: unknown): TextSample['usage'] {
-  const { prompt_tokens: promptTokens, completion_tokens: completionTokens, prompt_tokens_details: details } = fieldsOf(usage);
-  const cached = fieldsOf(details)['cached_tokens'];
+  const fields = fieldsOf(usage);
+  const { prompt_tokens: promptTokens = fields['input_tokens'], completion_tokens: completionTokens = fields['output_tokens'] } = fields;
+  const details = fieldsOf(fields['prompt_tokens_details'] ?? fields['input_tokens_details']);
+  const cached = [details['cached_tokens'], fields['prompt_cache_hit_tokens'], fields['cached_tokens']].find(isTokenCount);
   if (!isTokenCount(promptTokens) || !isTokenCount(completionTokens)) return { promptTokens: 0, completionTokens: 0, cachedTokens: null };
-  return { promptTokens, completionTokens, cachedTokens: isTokenCount(cached) ? cached : null };
+  return { promptTokens, completionTokens, cachedTokens: cached ?? null };
 }
 
 /** Without a reason the response may be incomplete: a connection that broke behind a gateway looks like this. */

@@ -89,6 +89,8 @@ class Assembly {
       const choice = this.#choices.get(Number(index)) ?? { index, message: {} };
       this.#choices.set(Number(index), choice);
       setKnown(choice, others);
+      // In the chunk that ends the text, null says that no stop string was left out.
+      if (isSet(others['finish_reason'])) for (const name of STOPS) if (others[name] === null) choice[name] ??= null;
       if (isObject(delta)) mergeDelta(choice['message'] as Fields, delta);
       // Some servers repeat the whole message in their last chunk.
       else if (isObject(message)) choice['message'] = message;
@@ -96,9 +98,15 @@ class Assembly {
   }
 }
 
+const STOPS = ['stop_reason', 'matched_stop'];
+
+function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
 /** Later values replace earlier ones, except null, which says nothing. */
 function setKnown(into: Fields, fields: Fields): void {
-  for (const [name, value] of Object.entries(fields)) if (value !== null && value !== undefined) into[name] = value;
+  for (const [name, value] of Object.entries(fields)) if (isSet(value)) into[name] = value;
 }
 
 /** Texts that every chunk repeats whole. Any other is continued by the next chunk. */

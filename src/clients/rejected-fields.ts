@@ -14,6 +14,8 @@ const DROPPABLE: Readonly<Record<string, RegExp>> = {
   temperature: /(?<![\w-])temperature(?![\w-])/i,
   top_p: /(?<![\w])top[_-]?p(?!\w)/i,
   seed: /(?<![\w])seed(?!\w)/i,
+  // The client puts stop strings back.
+  include_stop_str_in_output: /include_stop_str_in_output/,
   // A common word otherwise.
   stop: /['"`[]stop['"`\]]|\bstop[_ ]?sequences?\b|\b(parameters?|arguments?|fields?|property|key):? *\[?['"`]?stop\b|\bstop (parameter|argument|field|is not supported|is unsupported)|supported on this model: *stop\b/i,
 };

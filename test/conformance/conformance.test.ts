@@ -10,8 +10,8 @@ describe.each(recordings.map((recording) => [`${recording.server}, ${recording.m
   describe.each(plays.map((play) => [play.name, play] as const))('%s', (__, play) => {
     const { turns = [], failure = null, sent = {}, requests } = play.expect;
 
-    test('policy', async () => {
-      const { rollout, bodies } = await playAsPolicy(play);
+    test.each(['auto', true] as const)('policy, asked for streams: %s', async (stream) => {
+      const { rollout, bodies } = await playAsPolicy(play, { stream });
       const { error, stop } = rollout;
       const isTooLong = failure?.kind === 'tooLong' && stop === 'prompt_too_long';
       const failed = error === null ? null : { kind: kindOf(error), message: error.message };

@@ -21,13 +21,16 @@ export const RETRIES = 1;
 
 type Outcome<T> = ({ readonly value: T } | { readonly error: VfError }) & { readonly bodies: readonly Body[] };
 
-const api = (url: string, maxRetries: number) =>
-  openChatApi({ baseUrls: [`${url}/v1`], model: 'm', apiKey: null, keyVariable: null, maxRetries, baseDelayMs: 1 });
+const api = (url: string, maxRetries: number, stream: 'auto' | true = 'auto') =>
+  openChatApi({ baseUrls: [`${url}/v1`], model: 'm', apiKey: null, keyVariable: null, maxRetries, baseDelayMs: 1, stream });
 
-/** The rollout of an environment that has the play's stop strings or tools, with as many turns as it expects. */
-export async function playAsPolicy(play: Play): Promise<{ readonly rollout: Rollout; readonly bodies: readonly Body[] }> {
+/** The rollout of an environment that has the play's stop strings or tools, with as many turns as it expects. `stream`: whether completions are asked for as streams. */
+export async function playAsPolicy(
+  play: Play,
+  { stream }: { readonly stream: 'auto' | true },
+): Promise<{ readonly rollout: Rollout; readonly bodies: readonly Body[] }> {
   await using server = await recordedServer(play);
-  const client = await api(server.url, RETRIES);
+  const client = await api(server.url, RETRIES, stream);
   const environment = play.tools === undefined ? new StopsEnv(play) : toolEnvironment(play);
   const { temperature = null, topP = null } = play.sampling ?? {};
   try {

@@ -1,4 +1,5 @@
 /** A server on loopback that answers as a recording says. */
+import { fieldsOf } from '../../src/schemas/is-object.ts';
 import { loopback, type Loopback, readText, sendJson } from '../transport/loopback.ts';
 import type { Answer, Condition, Play } from './recording.ts';
 
@@ -23,6 +24,7 @@ export async function recordedServer({ tools, refusals = [], answers }: Play): P
     const { status = 200, headers = {} } = answer;
     const sent = answer.body ?? completion(answer, body);
     if (typeof sent === 'string') response.writeHead(status, headers).end(sent);
+    else if (body['stream'] === true && status === 200 && Array.isArray(fieldsOf(sent)['choices'])) response.end(streamOf(fieldsOf(sent)));
     else sendJson(response, status, sent, headers);
   });
   return Object.assign(server, { bodies });
@@ -32,6 +34,24 @@ function completion({ choice = {}, usage }: Answer, { messages }: Body) {
   const promptTokens = 40 * messages.length;
   const counts = usage ?? { prompt_tokens: promptTokens, completion_tokens: 5, total_tokens: promptTokens + 5 };
   return { id: 'x', object: 'chat.completion', created: 0, model: 'm', choices: [{ index: 0, ...choice }], usage: counts };
+}
+
+/** The completion as server-sent events: texts in two pieces, the end and the token counts in chunks of their own. */
+function streamOf({ choices, usage, ...fields }: Readonly<Record<string, unknown>>): string {
+  const { message, ...end } = fieldsOf((choices as unknown[])[0]);
+  const { role, tool_calls: calls, ...texts } = fieldsOf(message);
+  const pieces = Object.entries(texts).flatMap(([name, value]) => {
+    if (typeof value !== 'string') return [{ [name]: value }];
+    const half = Math.floor(value.length / 2);
+    return [{ [name]: value.slice(0, half) }, { [name]: value.slice(half) }];
+  });
+  const called = Array.isArray(calls) ? calls.map((call, index) => ({ tool_calls: [{ ...fieldsOf(call), index }] })) : [];
+  const chunks = [
+    ...[{ role, content: '' }, ...pieces, ...called].map((delta) => ({ ...fields, choices: [{ index: 0, delta, finish_reason: null }] })),
+    { ...fields, choices: [{ ...end, delta: {} }] },
+    { ...fields, choices: [], usage },
+  ];
+  return [...chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`), 'data: [DONE]\n\n'].join('');
 }
 
 function holds(condition: Condition, body: Body): boolean {
