@@ -91,8 +91,6 @@ export interface EvaluationProgress {
   readonly headlines: readonly { readonly name: string; readonly mean: number | null }[];
   /** Rollouts in flight. */
   readonly active: number;
-  /** Time during which a request of this process waited for a rate limit, in milliseconds; absent if none did. */
-  readonly waitedMs?: number;
 }
 
 export type EvaluationEvent =

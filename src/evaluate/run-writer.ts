@@ -117,7 +117,6 @@ export class RunWriter<R extends Row> {
       rewardMean: finished === 0 ? null : this.#rewardSum / finished,
       headlines: [...this.#headlines].map(([name, { sum, count }]) => ({ name, mean: count === 0 ? null : sum / count })),
       active: this.active,
-      ...(this.#waits.totalMs > 0 && { waitedMs: this.#waits.totalMs }),
     };
   }
 

@@ -29,7 +29,7 @@ export interface Passage {
 export class WaitTooLong extends Error {}
 
 /** The longest delay between two requests that ask whether the limit has passed, if the server names none. */
-const LONGEST_DELAY_MS = 30_000;
+const LONGEST_DELAY_MS = 10_000;
 /** From this refusal in a row on, a server's own figure is not believed alone. */
 const BELIEVED_REFUSALS = 4;
 

@@ -6,6 +6,7 @@ import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluat
 import { thrownPlace } from '../../core/errors.ts';
 import { barLine, LiveBlock } from '../live-block.ts';
 import { countText, durationText, meanText, plural } from '../../reports/text/number-text.ts';
+import { transportSettings } from '../../transport/transport-settings.ts';
 import { type Paint, noPaint } from '../../reports/text/paint.ts';
 import { clip, escapeControls } from '../../reports/text/terminal-text.ts';
 
@@ -35,6 +36,8 @@ export class Progress {
   /** Rollouts kept by a resume, which do not count for the speed. */
   #kept = 0;
   readonly #block: LiveBlock;
+  /** Those of the run that this is the progress of. */
+  readonly #waits = transportSettings().waits;
 
   constructor(options: ProgressOptions) {
     this.#options = options;
@@ -91,7 +94,8 @@ export class Progress {
   }
 
   #speed(): Speed {
-    return { elapsedSeconds: ((this.#endedMs ?? performance.now()) - this.#startedMs) / 1000, kept: this.#kept };
+    const elapsedSeconds = ((this.#endedMs ?? performance.now()) - this.#startedMs) / 1000;
+    return { elapsedSeconds, kept: this.#kept, waitedSeconds: this.#waits.totalMs / 1000 };
   }
 }
 
@@ -99,6 +103,8 @@ export interface Speed {
   readonly elapsedSeconds: number;
   /** Rollouts that a resume kept. */
   readonly kept: number;
+  /** Seconds of them during which a request waited for a rate limit. @default 0 */
+  readonly waitedSeconds?: number;
 }
 
 /** `12/50 rollouts, reward 0.417, em 0.417, 0 failed, 3.10/s, 12 s left, 32 in flight`. */
@@ -118,8 +124,8 @@ export function progressBlock(
 }
 
 function standing(
-  { done, total, errored, rewardMean, headlines, active, waitedMs = 0 }: EvaluationProgress,
-  { elapsedSeconds, kept }: Speed,
+  { done, total, errored, rewardMean, headlines, active }: EvaluationProgress,
+  { elapsedSeconds, kept, waitedSeconds = 0 }: Speed,
 ): string[] {
   const played = done - kept;
   const rate = played > 0 && elapsedSeconds > 0.5 ? played / elapsedSeconds : null;
@@ -130,6 +136,6 @@ function standing(
     ...(rate === null ? [] : [`${rate >= 10 ? rate.toFixed(0) : rate.toFixed(2)}/s`]),
     rate === null || done >= total ? `${durationText(elapsedSeconds)} so far` : `${durationText((total - done) / rate)} left`,
     ...(done >= total ? [] : [`${countText(active)} in flight`]),
-    ...(waitedMs < 500 ? [] : [`waited ${durationText(waitedMs / 1000)} for rate limits`]),
+    ...(waitedSeconds < 0.5 ? [] : [`waited ${durationText(waitedSeconds)} for rate limits`]),
   ];
 }
