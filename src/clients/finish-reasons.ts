@@ -7,10 +7,22 @@
 export type FinishKind = 'stop' | 'length' | 'filtered' | 'unfinished';
 
 /** The turn ended, and no stop string ended it. */
-const OWN_ENDS = ['end_turn', 'eos', 'eos_token', 'eosfound', 'tool_calls', 'tool_call', 'tool_use', 'toolcalls', 'function_call'];
+const OWN_ENDS = [
+  'end_turn',
+  'eos',
+  'eos_token',
+  'eosfound',
+  'endoftext',
+  'end_of_text',
+  'tool_calls',
+  'tool_call',
+  'tool_use',
+  'toolcalls',
+  'function_call',
+];
 
 /** The turn ended, by itself or at a stop string. */
-const ENDS = [...OWN_ENDS, 'stop', 'stop_sequence', 'stop_string', 'stopstringfound', 'complete', 'completed'];
+const ENDS = [...OWN_ENDS, 'stop', 'stop_sequence', 'stop_string', 'stopstringfound', 'complete', 'completed', 'normal', 'done', 'end', 'finished'];
 
 const LIMITS = [
   'length',
@@ -28,6 +40,8 @@ const LIMITS = [
   'context_length_exceeded',
   'contextlengthreached',
   'token_limit',
+  'length_limit',
+  'max_tokens_exceeded',
 ];
 
 const FILTERS = [

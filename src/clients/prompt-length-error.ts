@@ -28,11 +28,18 @@ const WORDINGS = [
   /reduce (the length|your prompt|the prompt)/i,
   /max_tokens must be at least 1/i,
   /tokens? in (the )?(prompt|request|messages)[^.]{0,80}exceed/i,
+  /input[ _]token[ _]count[^.]{0,60}only supports/i,
+  /(prompt|input)[ _]tokens?[ _](count|length|limit)[^.]{0,60}exceed|token limit exceeded/i,
+  /prompt (exceed|is \d+ tokens long|has \d+ tokens)/i,
+  /length of (the )?(prompt|input)[^.]{0,60}must be (less|smaller|at most)/i,
+  /input[ _]tokens? \+ .{0,40}max_(new_)?tokens[`']? must be/i,
+  /exceeds? max(imum)? message tokens|max(imum)? input characters|too many total text bytes/i,
+  /输入(文本)?(长度|内容)?(超过|过长|超出)|(上下文|提示词?)(长度)?(超过|过长|超出|超长)/,
 ];
 
 /** Words that turn a wording into that of another limit: tokens per minute, files, images. */
 const OTHER_LIMITS =
-  /per (minute|min|day|hour|second)|\btp[md]\b|rate limit|quota|tool(s| calls| definitions)? (is|are) too|image|too many requests|timeout/i;
+  /per (minute|min|day|hour|second)|\btp[md]\b|rate limit|quota|tool(s| calls| definitions)? (is|are) too|(?<!tokens of )image|too many requests|timeout/i;
 
 /** True if the response says that the prompt does not fit the model's window. llama.cpp says so with a 500, some gateways with a 413 that has no text. */
 export function refusesLength({ status, body }: HttpResponse): boolean {

@@ -121,7 +121,8 @@ export function jsonCall(json: string, keys: readonly string[]): ParsedToolCall 
 /** The call of a name and its arguments, which some servers and models encode twice: as a text that holds the object's JSON. */
 function callOf(name: unknown, given: unknown, argumentsKey: string): ParsedToolCall {
   if (typeof name !== 'string') return { problem: 'the call has no "name"' };
-  const args = typeof given === 'string' ? (jsonOrNull(given) ?? given) : given;
+  // A call without arguments has null, or an empty text.
+  const args = given === null || given === '' ? {} : typeof given === 'string' ? (jsonOrNull(given) ?? given) : given;
   if (!isObject(args)) return { problem: `"${argumentsKey}" is not an object` };
   return { name, args };
 }

@@ -18,6 +18,8 @@ describe('finishKind', () => {
         'tool_use',
         'function_call',
         'COMPLETE',
+        'normal',
+        'endoftext',
       ],
     ],
     ['length', ['length', 'max_tokens', 'MAX_TOKENS', 'FinishReason.MAX_TOKENS', 'model_length', 'model_context_window_exceeded']],

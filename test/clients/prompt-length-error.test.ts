@@ -26,6 +26,16 @@ describe('refusesLength', () => {
     ['Bedrock', { message: 'ValidationException: Input exceeds the max input token limit' }],
     ['DeepSeek', said("This model's maximum context length is 131072 tokens. However, you requested 140000 tokens.")],
     ['xAI', said("This model's maximum prompt length is 131072 but the request contains 537812 tokens.")],
+    ['Vertex', said('The input token count is 40000 but model only supports up to 32768.')],
+    ['Copilot without a code', said('prompt token count of 130000 exceeds the limit of 128000')],
+    ['SambaNova', said('The provided prompt is 10000 tokens long, but the maximum supported sequence length is 8192')],
+    ['SiliconFlow', { code: 20015, message: 'length of prompt_tokens (40000) must be less than max_seq_len (32768).', data: null }],
+    ['Volcengine', said('Total tokens of image and text exceed max message tokens')],
+    ['Qianfan', { error_code: 336007, message: 'the max input characters is 11200' }],
+    ['Bedrock', { message: 'too many total text bytes: 1000000 > 800000' }],
+    ['a server of GLM without a code', said('prompt exceeds max length')],
+    ['a server in Chinese', said('输入长度超过模型最大长度')],
+    ['a sum', said('input_tokens + max_new_tokens must be <= 8192. Given: 9000')],
     ['Groq', said('Please reduce the length of the messages or completion.', { code: 'context_length_exceeded' })],
     ['Mistral', { message: 'Prompt contains 40000 tokens, too large for model with 32768 maximum context length' }],
     ['Together', said("The input (150000 tokens) is longer than the model's context length (131072 tokens).")],
@@ -80,6 +90,9 @@ describe('refusesLength', () => {
     ['an image', said('The image is too large: maximum 20 MB')],
     ['another field', said("Unsupported parameter: 'max_tokens'")],
     ['a wrong limit', said('max_tokens must be at most 8192')],
+    ['a limit beyond the model', said('max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens')],
+    ['too many stop strings', said("Invalid 'stop': array too long. Expected an array with maximum length 4")],
+    ['a tool', said("Invalid 'tools[0].function.description': string too long. Expected a string with maximum length 1024")],
   ])('is false of %s', (_, body) => {
     expect(refusesLength(answered(body))).toBe(false);
   });

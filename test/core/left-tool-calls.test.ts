@@ -69,6 +69,7 @@ describe('leftToolCalls', () => {
 
   it('reads arguments that were encoded twice', () => {
     expect(readToolCall({ id: 'a', name: 'find_note', arguments: JSON.stringify(ARGS) })).toMatchObject(CALL);
+    for (const none of ['', '{}', 'null', '""']) expect(readToolCall({ id: 'a', name: 'find_note', arguments: none })).toMatchObject({ args: {} });
     expect(readToolCall({ id: 'a', name: 'find_note', arguments: '"no object"' })).toMatchObject({ problem: '"arguments" is not an object' });
   });
 });
