@@ -29,14 +29,15 @@ export function readChat(answer: unknown, context: ChatContext): TextSample {
   const { stop, where } = context;
   const quote = (value: unknown) => context.hide(JSON.stringify(value) ?? 'nothing').slice(0, 200);
   const { choices, error, usage } = fieldsOf(answer);
-  if (error !== undefined && error !== null) throw new PolicyError(`${where} reported the error ${quote(error)}`, { retryable: true });
+  if (saysSomething(error)) throw new PolicyError(`${where} reported the error ${quote(error)}`, { retryable: true });
   const choice = Array.isArray(choices) ? fieldsOf(choices[0]) : undefined;
   if (choice === undefined || (choice['message'] === undefined && choice['finish_reason'] === undefined))
     throw emptyResponse(where, `no choice: ${quote(answer)}`);
   const { message, finish_reason: reason } = choice;
   const kind = finishKind(reason);
   if (kind === 'filtered') throw new PolicyError(`The content filter of ${where} stopped the answer: finish_reason is ${quote(reason)}`);
-  if (kind === 'unfinished') throw unfinished(where, reason, quote(choice['error'] ?? reason));
+  // OpenRouter reports a provider that failed half-way in the choice, whatever the reason.
+  if (kind === 'unfinished' || saysSomething(choice['error'])) throw unfinished(where, reason, quote(choice['error'] ?? reason));
   const { refusal } = fieldsOf(message);
   const { text: content, thoughts } = readContent(message);
   const toolCalls = readToolCalls(message);
@@ -74,6 +75,12 @@ export function readChat(answer: unknown, context: ChatContext): TextSample {
   };
 }
 
+/** False for null, and for an empty text or object. */
+function saysSomething(value: unknown): boolean {
+  if (value === undefined || value === null || value === '') return false;
+  return typeof value !== 'object' || Object.keys(value).length > 0;
+}
+
 function withoutEnd(text: string, end: string | number | null): string {
   return typeof end === 'string' && text.endsWith(end) ? text.slice(0, -end.length) : text;
 }
@@ -85,7 +92,7 @@ const THOUGHT_FIELDS = ['reasoning_content', 'reasoning', 'thinking', 'reasoning
 function readContent(message: unknown): { readonly text: string | null; readonly thoughts: string } {
   const fields = fieldsOf(message);
   const { content, reasoning_details: details, thinking_blocks: blocks } = fields;
-  const parts = Array.isArray(content) ? content.map(fieldsOf) : [];
+  const parts = Array.isArray(content) ? content.map((part: unknown) => (typeof part === 'string' ? { text: part } : fieldsOf(part))) : [];
   // Magistral, Claude, Gemini and Responses-like gateways send content as a list.
   const spoken = parts.filter(({ type }) => type === 'text' || type === 'output_text' || type === undefined);
   const direct = THOUGHT_FIELDS.map((name) => fields[name]).find((value) => typeof value === 'string' && value !== '');
@@ -109,6 +116,9 @@ function thoughtText(part: Readonly<Record<string, unknown>>): string {
     .join('');
 }
 
+/** OpenRouter has the provider's own reason as well. */
+const ENDS = ['finish_reason', 'native_finish_reason'];
+
 /**
  * What the server says of the end of its text: vLLM in `stop_reason` and SGLang in `matched_stop` name the stop string, or the token that ended the turn, or say
  * null for the model's own end; gateways of Anthropic's API have `stop_sequence`, TGI and llama.cpp `stopping_word`.
@@ -119,7 +129,7 @@ function reportedStop(choice: Readonly<Record<string, unknown>>, stop: readonly 
   if (string !== undefined) return { named: string as string, isCut };
   const token = named.find((value) => typeof value === 'number');
   if (token !== undefined) return { named: token, isCut };
-  const saysNone = choice['stop_reason'] === null || choice['matched_stop'] === null || endedByItself(choice['finish_reason']);
+  const saysNone = choice['stop_reason'] === null || choice['matched_stop'] === null || ENDS.some((field) => endedByItself(choice[field]));
   return { named: saysNone || named.some((value) => endedByItself(value)) ? null : undefined, isCut };
 }
 

@@ -17,7 +17,7 @@ const DROPPABLE: Readonly<Record<string, RegExp>> = {
   // The client puts stop strings back.
   include_stop_str_in_output: /include_stop_str_in_output/,
   // A common word otherwise.
-  stop: /['"`[]stop['"`\]]|\bstop[_ ]?sequences?\b|\b(parameters?|arguments?|fields?|property|key):? *\[?['"`]?stop\b|\bstop (parameter|argument|field|is not supported|is unsupported)|supported on this model: *stop\b/i,
+  stop: /['"`[]stop['"`\]]|\bstop[_ ]?sequences?\b|\b(parameters?|arguments?|fields?|property|key):? *\[?['"`]?stop\b|\bstop (parameter|argument|field|is not (a )?supported|is unsupported)|supported on this model: *stop\b/i,
 };
 
 /** Fields of every message, which none of the server's own has to replace. */

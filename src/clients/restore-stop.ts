@@ -37,7 +37,13 @@ export function restoreStop(text: string, { named, isCut }: ReportedStop, stop: 
   if (isCut || named !== undefined || stop.length === 0) return known;
   const open = openStop(text, stop);
   if (open === 'none') return known;
-  return open === 'unknown' ? { ...known, isGuess: true } : { ...known, text: text + open.end, stopReason: open.end, isGuess: true };
+  return open === 'unknown' ? { ...known, isGuess: true } : { ...known, text: completed(text, open.end), stopReason: open.end, isGuess: true };
+}
+
+/** The text with the end of its tag, of which it may have the first characters. */
+function completed(text: string, end: string): string {
+  for (let length = end.length - 1; length > 1; length -= 1) if (text.endsWith(end.slice(0, length))) return text + end.slice(length);
+  return text + end;
 }
 
 /** The stop string whose tag the text leaves open; `unknown` if one may be missing that no tag tells of, `none` if none is missing. */

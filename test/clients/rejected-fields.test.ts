@@ -40,6 +40,8 @@ describe('RejectedFields', () => {
     ['Anthropic', { type: 'error', error: { message: '`temperature` is deprecated for this model.' } }, ['temperature']],
     ['Anthropic', { type: 'error', error: { message: '`temperature` may only be set to 1 when thinking is enabled.' } }, ['temperature']],
     ['Moonshot', openai('invalid temperature: only 1 is allowed for this model'), ['temperature']],
+    ['xAI', openai('Argument not supported on this model: stop'), ['stop']],
+    ['another server', openai('stop is not a supported parameter'), ['stop']],
     ['LiteLLM', openai("litellm.UnsupportedParamsError: openai does not support parameters: ['stop'], for model=o3"), ['stop']],
     [
       'Gemini',

@@ -25,6 +25,11 @@ describe('restoreStop', () => {
     expect(restoreStop(thought, SILENT, [end])).toEqual({ text: thought + end, stopReason: end, isGuess: true, wasIgnored: false });
   });
 
+  it('completes a stop string of which the first characters are there', () => {
+    expect(restoreStop('<search> q </sear', SILENT, R1)).toMatchObject({ text: '<search> q </search>', isGuess: true });
+    expect(restoreStop('<search> 1 <', SILENT, R1)).toMatchObject({ text: '<search> 1 <</search>', isGuess: true });
+  });
+
   it.each([
     ['a tag in thoughts', '<think> I could use <search> to look it up. </think>\nParis', R1],
     ['a tag in thoughts that the template opened', 'I could use <search> to look. </think>\nParis', R1],
