@@ -47,7 +47,7 @@ export async function withRetries<T>(call: (signal: AbortSignal) => Promise<T>, 
       return await attemptInTurn();
     } catch (error) {
       if (!(error instanceof VfError) || !error.retryable || !mayRetry(error)) throw error;
-      if (attempt > maxRetries || (error.retryAfterMs ?? 0) > transportSettings().maxWaitMs) {
+      if (attempt > maxRetries || (error.retryAfterMs ?? 0) > LONGEST_ABSENCE_MS) {
         // Without a retry here, the caller may retry, except after a deadline, which has already waited long enough.
         if (attempt > 1 || error instanceof TimeoutError) error.isRetriedOut = true;
         throw error;
@@ -61,9 +61,12 @@ export async function withRetries<T>(call: (signal: AbortSignal) => Promise<T>, 
   }
 }
 
-/** True for a refusal that says nothing about the request: 429, 529 (overloaded) and a 503 that names a time. */
+/** A server that is away for longer than this, by its own words, is an outage and no rate limit. (The openai package waits as long.) */
+const LONGEST_ABSENCE_MS = 60_000;
+
+/** True for a refusal that says nothing about the request: 429, 529 (overloaded) and a 503 that names a short time. */
 function isRateLimited({ status, retryable, retryAfterMs }: VfError): boolean {
-  return retryable && (status === 429 || status === 529 || (status === 503 && retryAfterMs !== null));
+  return retryable && (status === 429 || status === 529 || (status === 503 && retryAfterMs !== null && retryAfterMs <= LONGEST_ABSENCE_MS));
 }
 
 /** The server exists, but cannot answer now. */
