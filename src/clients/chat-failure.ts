@@ -77,6 +77,9 @@ export function chatBodyError(context: FailureContext, body: Buffer): PolicyErro
   if ((Array.isArray(choices) && choices.length > 0) || ((error === undefined || error === null) && !isMiniMaxFailure(base))) return null;
   const status = statusIn(chatErrorFields(body), base);
   if (status !== null) return chatError(context, { status, headers: headersIn(error), body });
+  // As if it were the 400 that it should be.
+  const refusal = { status: 400, headers: {}, body };
+  if (refusesLength(refusal)) return chatError(context, refusal);
   return lacksVersion(context.url) && !context.hasAnswered ? wrongPath(context, 200) : null;
 }
 
@@ -90,7 +93,7 @@ const CREDIT_CODES =
   /^(insufficient_(quota|balance|credits?|funds)|billing_(hard_limit_reached|not_active)|exceeded_current_quota_error|arrearage|allocationquota\.freetieronly)$/i;
 /** Wordings of Anthropic, DeepSeek, SiliconFlow, xAI, Zhipu and others. A rate limit that more credit would raise is none of them. */
 const CREDIT_WORDS =
-  /insufficient (account )?(balance|credits?|funds)|balance is (too low|insufficient|not enough)|used all available credits|monthly spending limit|billing hard limit|check your billing details|free tier of the model has been exhausted|in good standing|余额不足|欠费/i;
+  /insufficient (account )?(balance|credits?|funds)|balance is (too low|insufficient|not enough)|used all available credits|monthly spending limit|billing hard limit|check your billing details|free tier of the model has been exhausted|in good standing|key limit exceeded|余额不足|欠费/i;
 
 /** Gemini says "check your plan and billing details" for a limit per minute as well, so these words decide nothing. */
 function isOutOfCredit(status: number, { code, type, message }: ChatErrorFields): boolean {

@@ -4,6 +4,7 @@ import { ConfigError } from '../core/errors.ts';
 import { contentImages, contentText, type ImageStore, type Message, type MessageContent, type ToolCall } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 
 type WireMessage = ChatCompletionCreateParamsNonStreaming['messages'][number];
 
@@ -29,9 +30,10 @@ async function wireMessage({ role, content, toolCalls = [], toolCallId, serverFi
   return { role, content: isEmpty ? null : text, ...serverFields, tool_calls: toolCalls.map(wireCall) };
 }
 
-/** A call that could not be parsed has no name, and its arguments are not JSON. APIs reject both, so it gets a name and JSON arguments. */
+/** A call that could not be parsed has no name, and its arguments may be no JSON, like those that a limit cut off. APIs reject both, so it gets a name and JSON arguments. */
 function wireCall({ id, name, arguments: args, serverFields = {} }: ToolCall) {
-  const called = name === '' ? { name: 'malformed_call', arguments: JSON.stringify({ text: args }) } : { name, arguments: args };
+  const isJson = args.trim() === '' || jsonOrNull(args) !== null || args.trim() === 'null';
+  const called = { name: name === '' ? 'malformed_call' : name, arguments: name !== '' && isJson ? args : JSON.stringify({ text: args }) };
   return { ...serverFields, id, type: 'function' as const, function: { ...fieldsOf(serverFields['function']), ...called } };
 }
 

@@ -30,7 +30,8 @@ export function readChat(answer: unknown, context: ChatContext): TextSample {
   const quote = (value: unknown) => context.hide(JSON.stringify(value) ?? 'nothing').slice(0, 200);
   const { choices, error, usage } = fieldsOf(answer);
   if (saysSomething(error)) throw new PolicyError(`${where} reported the error ${quote(error)}`, { retryable: true });
-  const choice = Array.isArray(choices) ? fieldsOf(choices[0]) : undefined;
+  const listed: readonly unknown[] = Array.isArray(choices) ? choices : [];
+  const choice = listed.length === 0 ? undefined : fieldsOf(listed.find((each) => fieldsOf(each)['index'] === 0) ?? listed[0]);
   if (choice === undefined || (choice['message'] === undefined && choice['finish_reason'] === undefined))
     throw emptyResponse(where, `no choice: ${quote(answer)}`);
   const { message, finish_reason: reason } = choice;
@@ -53,7 +54,8 @@ export function readChat(answer: unknown, context: ChatContext): TextSample {
   const reported = reportedStop(choice, stop, kind === 'length');
   // A reasoning model that spends all its tokens on reasoning returns no content: a generation cut off before its text.
   if (content === null && kind === 'length') return { text: '', finish: kind, stopReason: null, ...more };
-  if ((content ?? '') === '' && thoughts !== '' && typeof reported.named === 'string') throw stoppedInThoughts(where, reported.named);
+  const end = endOfThoughts(thoughts, reported, stop);
+  if ((content ?? '') === '' && kind === 'stop' && end !== null) throw stoppedInThoughts(where, end);
   // A stream begins with an empty text.
   if ((content ?? '') === '' && typeof refusal === 'string' && refusal !== '') throw new PolicyError(`${where} refused to answer: ${quote(refusal)}`);
   if (content === null) {
@@ -129,7 +131,8 @@ function reportedStop(choice: Readonly<Record<string, unknown>>, stop: readonly 
   if (string !== undefined) return { named: string as string, isCut };
   const token = named.find((value) => typeof value === 'number');
   if (token !== undefined) return { named: token, isCut };
-  const saysNone = choice['stop_reason'] === null || choice['matched_stop'] === null || ENDS.some((field) => endedByItself(choice[field]));
+  const saysNone =
+    named.includes('') || choice['stop_reason'] === null || choice['matched_stop'] === null || ENDS.some((field) => endedByItself(choice[field]));
   return { named: saysNone || named.some((value) => endedByItself(value)) ? null : undefined, isCut };
 }
 
@@ -170,6 +173,14 @@ function unfinished(where: string, reason: unknown, shown: string): PolicyError 
       },
     );
   return new PolicyError(`${where} did not report why the generation ended: finish_reason is ${shown}`, { retryable: true });
+}
+
+/** The stop string that ended thoughts without a text: the one that the server names, or one whose tag they leave open; null for none. */
+function endOfThoughts(thoughts: string, reported: ReportedStop, stop: readonly string[]): string | null {
+  if (thoughts === '') return null;
+  if (typeof reported.named === 'string') return reported.named;
+  const { stopReason } = restoreStop(thoughts, reported, stop);
+  return typeof stopReason === 'string' ? stopReason : null;
 }
 
 function stoppedInThoughts(where: string, named: string): PolicyError {

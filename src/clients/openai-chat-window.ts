@@ -2,7 +2,7 @@
 import { PolicyError, type PromptTooLongError } from '../core/errors.ts';
 import { contentImages, contentText, type Message } from '../core/message.ts';
 import { wireTools } from './openai-chat-messages.ts';
-import { LIMIT_TOO_LARGE } from './prompt-length-error.ts';
+import { LIMIT_TOO_LARGE, promptFits } from './prompt-length-error.ts';
 import type { GenerateRequest } from './policy-client.ts';
 
 type ChatRequest = GenerateRequest<readonly Message[]>;
@@ -21,7 +21,7 @@ export function tooLong(error: PromptTooLongError, request: ChatRequest, maxMode
       `The policy server reports a window of ${maxModelLen} tokens but rejected a first prompt that fits: ${error.message}. Check the server's window and -t`,
       options,
     );
-  if (!LIMIT_TOO_LARGE.test(error.message)) return error;
+  if (!LIMIT_TOO_LARGE.test(error.message) && !promptFits(error.message)) return error;
   const limit = request.maxNewTokens === null ? 'the requested number of' : String(request.maxNewTokens);
   return new PolicyError(`The policy server has no room for ${limit} new tokens after a first prompt: ${error.message}. Lower -t`, options);
 }

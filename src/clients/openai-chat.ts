@@ -123,7 +123,7 @@ export class OpenAIChatClient implements PolicyClient {
       policy: version.ref,
       generate: async (request) => {
         const sample = await this.#generate(replica, version.ref, { ...request, ...(onWait && { onWait }) });
-        size.grow(sample.usage);
+        size.grow(sample.usage, sample.reasoning !== undefined || /<\/think|\[\/THINK\]/.test(sample.text));
         return sample;
       },
       [Symbol.asyncDispose]: async () => {
@@ -181,12 +181,9 @@ export class OpenAIChatClient implements PolicyClient {
     if (!stopIsGuess) return;
     const unknown = `${url} does not say which stop string ended its text`;
     if (this.#options.strictStops === true)
-      throw new PolicyError(
-        `${unknown}, and guessing it is forbidden (strict stops). Leave the stop strings out, so that the texts are cut here: ${NO_STOPS}.`,
-        {
-          endsRun: true,
-        },
-      );
+      throw new PolicyError(`${unknown}, and guessing it is forbidden (strict stops). ${NO_STOPS} has the texts cut here, which is exact.`, {
+        endsRun: true,
+      });
     this.#remark(
       `${unknown}: where its tag is open, it is put back (guessed_stops). ${NO_STOPS} has the texts cut here instead, at the cost of more tokens.`,
     );
@@ -201,4 +198,4 @@ export class OpenAIChatClient implements PolicyClient {
 
 type LeasedRequest = GenerateRequest<readonly Message[]> & Pick<LeaseOptions, 'onWait'>;
 
-const NO_STOPS = `-S '{"stop": null}'`;
+const NO_STOPS = 'A request without stop strings (null for stop in the sampling)';

@@ -16,7 +16,7 @@ const CODES =
 
 const WORDINGS = [
   /context[ _-]?(length|window|size|limit)/i,
-  /maximum (context|prompt|input|allowed input|sequence|model)/i,
+  /maximum (context|prompt|input|allowed input|sequence|model)('s)?[ _-](context[ _-])?(length|window|size|limit|count|tokens?|len)/i,
   /max(imum)?[ _](prompt|input|model|sequence)[ _](length|tokens|len)/i,
   /(prompt|input|inputs|request|messages|conversation|text) (is|are|was|were) too (long|large)/i,
   /prompt too long|input too long|too many (input |prompt )?tokens(?! per)/i,
@@ -24,7 +24,7 @@ const WORDINGS = [
   /(exceed|longer than|larger than|greater than)[^.]{0,120}(context|window|model'?s? (maximum|limit)|(maximum|max|allowed|limit)[^.]{0,40}tokens|token limit)/i,
   /range of input length should be/i,
   /inputs?`? tokens? \+ .{0,40}(max_new_tokens|max_tokens)`? must be/i,
-  /must have (less|fewer) than \d+ tokens/i,
+  /must have (less|fewer) than \d+ tokens|max_total_tokens.{0,40}max_seq_len|prompt_tokens.{0,40}max_seq_len/i,
   /reduce (the length|your prompt|the prompt)/i,
   /max_tokens must be at least 1/i,
   /tokens? in (the )?(prompt|request|messages)[^.]{0,80}exceed/i,
@@ -41,6 +41,10 @@ const WORDINGS = [
 const OTHER_LIMITS =
   /per (minute|min|day|hour|second)|\btp[md]\b|rate limit|quota|tool(s| calls| definitions)? (is|are) too|(?<!tokens of )image|too many requests|timeout/i;
 
+/** Words of a limit of new tokens that no model of this server allows: no prompt would change it. */
+const OF_OUTPUT =
+  /(?<!\+ .{0,40})max(imum)?[ _](completion_|new_|output_)?tokens[`'"]?( you requested| \([^)]*\))? (must|should|is too|cannot|exceeds?|value)|output tokens exceeds?|maximum output (limit|tokens|for this model)|maximum value for `?max_tokens/i;
+
 /** True if the response says that the prompt does not fit the model's window. llama.cpp says so with a 500, some gateways with a 413 that has no text. */
 export function refusesLength({ status, body }: HttpResponse): boolean {
   if (![400, 413, 422, 500].includes(status)) return false;
@@ -48,9 +52,21 @@ export function refusesLength({ status, body }: HttpResponse): boolean {
   if (CODES.test(code) || CODES.test(type) || param === 'input_tokens') return true;
   if (hasOverflowingCounts(body)) return true;
   const text = message.slice(0, 4000);
+  if (status === 500 && /ContextWindowExceededError/.test(text)) return true;
   if (status === 500) return /context (size|length|window)[^.]{0,40}exceed|exceed[^.]{0,40}context (size|length|window)/i.test(text);
   if (text.trim() === '') return status === 413 || (status === 400 && body.length === 0);
+  if (OF_OUTPUT.test(text) && !LIMIT_TOO_LARGE.test(text) && !/must be at least 1/i.test(text)) return false;
   return !OTHER_LIMITS.test(text) && WORDINGS.some((wording) => wording.test(text));
+}
+
+/** True if the error gives the window and the prompt's tokens in words, and the prompt alone fits: the limit of new tokens is too large. */
+export function promptFits(message: string): boolean {
+  const number = (pattern: RegExp) => Number(pattern.exec(message)?.[1]?.replaceAll(',', '') ?? NaN);
+  const window = number(/(?:maximum context length is|context length is(?: only)?|must be <=|limit of|window of) ([\d,]+)/i);
+  const prompt = number(
+    /([\d,]+) (?:in the messages|of text input|(?:`?inputs`?|input|prompt) tokens|tokens (?:from|in) (?:the|your) (?:input|messages|prompt))/i,
+  );
+  return prompt < window;
 }
 
 /** The error gives the number of the prompt's tokens and the window's size, and the first is larger. */

@@ -17,7 +17,7 @@ const DROPPABLE: Readonly<Record<string, RegExp>> = {
   // The client puts stop strings back.
   include_stop_str_in_output: /include_stop_str_in_output/,
   // A common word otherwise.
-  stop: /['"`[]stop['"`\]]|\bstop[_ ]?sequences?\b|\b(parameters?|arguments?|fields?|property|key):? *\[?['"`]?stop\b|\bstop (parameter|argument|field|is not (a )?supported|is unsupported)|supported on this model: *stop\b/i,
+  stop: /['"`[]stop['"`\]]|\bstop[_ ]?sequences?\b|\b(parameters?|arguments?|fields?|property|key):? *\[?['"`]?stop\b|\bstop (parameter|argument|field|is not (a )?supported|is unsupported)|supplied: *stop\b|\bstop: extra|(not|n't) support stop\b|supported on this model: *stop\b/i,
 };
 
 /** Fields of every message, which none of the server's own has to replace. */
@@ -41,7 +41,8 @@ export class RejectedFields {
    */
   learn(response: HttpResponse, body: ChatBody): readonly string[] {
     if (response.status !== 400 && response.status !== 422) return [];
-    const { message, param } = chatErrorFields(response.body);
+    const { message: whole, param } = chatErrorFields(response.body);
+    const message = withoutQuotations(whole);
     const places = refusedPlaces(response.body);
     const names = (pattern: RegExp, name: string) => (places === null ? param === name || pattern.test(message) : places.includes(name));
     // Another request may have learned it while this one was under way.
@@ -49,7 +50,7 @@ export class RejectedFields {
       this.limitField = 'max_completion_tokens';
       return ['max_tokens'];
     }
-    if (isAboutRange(message) && body.temperature !== 0) return [];
+    if (isAboutRange(message) && body.temperature !== 0 && !/\b(unset|omit(ted)?|remove)\b/i.test(message)) return [];
     const added = Object.entries(DROPPABLE).flatMap(([name, pattern]) => (name in body && names(pattern, name) ? [name] : []));
     // One of two that exclude each other is enough.
     const dropped = added.length > 1 && /\bboth\b|only one|together|at the same time|either/i.test(message) ? ['top_p'] : added;
@@ -84,6 +85,11 @@ function refusedPlaces(body: Buffer): readonly string[] | null {
   const { detail } = fieldsOf(jsonOrNull(body.subarray(0, 262_144).toString('utf8')));
   if (!Array.isArray(detail) || !detail.every((entry) => isObject(entry) && Array.isArray(entry['loc']))) return null;
   return detail.flatMap((entry) => (entry as { loc: unknown[] }).loc.filter((part) => typeof part === 'string'));
+}
+
+/** Without texts in quotation marks that are no names: they may be those of the prompt. */
+function withoutQuotations(message: string): string {
+  return message.replace(/(?<!\w)(["'`])((?:(?!\1).)*)\1/gs, (quoted, _mark, inner: string) => (/\s/.test(inner.trim()) ? '' : quoted));
 }
 
 /** The value is out of range: the field itself is accepted. */

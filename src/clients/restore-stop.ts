@@ -2,7 +2,7 @@
  * Decides where a chat API's text ends. A server may leave the stop string out of its text, keep it, or ignore it; only some say which one it was. The text
  * that is kept always includes the stop string that ends it, as from a policy by token ids.
  */
-import { hasCompleteAnswer, outsideThoughts } from './text-outside-thoughts.ts';
+import { afterClosedThoughts, answerEnds, outsideThoughts } from '../core/text-outside-thoughts.ts';
 import { firstStop } from './written-sample.ts';
 
 export interface StoppedText {
@@ -24,7 +24,7 @@ export interface ReportedStop {
 
 /**
  * Cuts after the first stop string, or puts back the one that the server removed. Without a word of the server, an opening tag decides: it must be open outside
- * thoughts, and no complete answer may come before its end. A stop string without an opening tag, such as `Observation:`, cannot be decided.
+ * thoughts, and no complete answer may follow it. A stop string without an opening tag, such as `Observation:`, cannot be decided.
  */
 export function restoreStop(text: string, { named, isCut }: ReportedStop, stop: readonly string[]): StoppedText {
   const first = firstStop(text, stop);
@@ -49,7 +49,7 @@ function completed(text: string, end: string): string {
 /** The stop string whose tag the text leaves open; `unknown` if one may be missing that no tag tells of, `none` if none is missing. */
 function openStop(text: string, stop: readonly string[]): { readonly end: string } | 'unknown' | 'none' {
   const spoken = outsideThoughts(text);
-  if (hasCompleteAnswer(spoken)) return 'none';
+  const { tagged, boxed } = answerEnds(spoken);
   let last: { readonly end: string; readonly at: number } | null = null;
   let isUnknown = false;
   for (const end of stop) {
@@ -59,14 +59,11 @@ function openStop(text: string, stop: readonly string[]): { readonly end: string
     const at = Math.max(-1, ...openings.map((opening) => spoken.lastIndexOf(opening)));
     if (at > (last?.at ?? -1)) last = { end, at };
     // A tag that opens inside thoughts which never end is a search of a model that thinks aloud, or a mere mention.
-    if (at === -1 && openings.some((opening) => text.lastIndexOf(opening) > lastThoughtsEnd(text))) isUnknown = true;
+    if (at === -1 && openings.some((opening) => text.lastIndexOf(opening) >= afterClosedThoughts(text))) isUnknown = true;
   }
-  if (last !== null) return { end: last.end };
-  return isUnknown ? 'unknown' : 'none';
-}
-
-function lastThoughtsEnd(text: string): number {
-  return Math.max(...['</think>', '</thinking>', '[/THINK]', '</thought>'].map((end) => text.lastIndexOf(end)));
+  // Prompts ask for \\boxed{YOUR_ANSWER}, which models repeat before they search; behind an answer in tags, a tag is hardly a search.
+  if (last !== null && last.at >= Math.max(tagged, boxed)) return tagged === -1 ? { end: last.end } : 'unknown';
+  return isUnknown && Math.max(tagged, boxed) === -1 ? 'unknown' : 'none';
 }
 
 /** Words of a closing tag, with those that open it. */

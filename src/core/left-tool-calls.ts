@@ -4,6 +4,7 @@
  */
 import { isObject } from '../schemas/is-object.ts';
 import { jsonOrNull } from '../schemas/json-or-null.ts';
+import { afterClosedThoughts, afterThoughts, outsideThoughts } from './text-outside-thoughts.ts';
 import { argumentsCall, type FoundCall, jsonCall, parseToolCalls, type ToolCallAttempt, toolCallId, type ToolSpec } from './tool-calls.ts';
 import { argumentReader } from './xml-tool-calls.ts';
 
@@ -22,18 +23,24 @@ export interface LeftCalls {
 
 /** The calls of a turn. `turn` counts from 0. Only a text that begins like a call of a known spelling has any. */
 export function leftToolCalls(text: string, turn: number, tools: readonly ToolSpec[]): LeftCalls {
-  let first: { readonly start: number; readonly read: Spelling['read'] } | null = null;
-  for (const { opening, read } of SPELLINGS) {
-    const start = text.search(opening);
-    if (start !== -1 && (first === null || start < first.start)) first = { start, read };
-  }
-  const bare = first === null ? bareCalls(text, tools) : [];
+  // A call in thoughts is a mention, unless they never end.
+  const first = firstCall(outsideThoughts(text)) ?? firstCall(text, afterClosedThoughts(text));
+  const bare = first === null ? bareCalls(afterThoughts(text), tools) : [];
   const found = first === null ? bare : first.read(text.slice(first.start), tools);
   if (found.length === 0) return { attempts: [], content: text };
   return {
     attempts: found.map(({ call, source }, i) => ({ ...call, id: toolCallId(turn, i), text: source })),
     content: first === null ? '' : text.slice(0, first.start).trimEnd(),
   };
+}
+
+function firstCall(text: string, from = 0): { readonly start: number; readonly read: Spelling['read'] } | null {
+  let first: { readonly start: number; readonly read: Spelling['read'] } | null = null;
+  for (const { opening, read } of SPELLINGS) {
+    const at = text.slice(from).search(opening);
+    if (at !== -1 && (first === null || from + at < first.start)) first = { start: from + at, read };
+  }
+  return first;
 }
 
 const SPELLINGS: readonly Spelling[] = [

@@ -4,6 +4,7 @@
  */
 import { ModelError, thrownText } from '../core/errors.ts';
 import { finalObject } from '../core/json-reply.ts';
+import { afterThoughts } from '../core/text-outside-thoughts.ts';
 import type { Message } from '../core/message.ts';
 import type { Model, ModelReply } from '../core/model.ts';
 import { structuredReply } from '../core/structured-reply.ts';
@@ -94,14 +95,11 @@ async function answerTo<T>(
   }
 }
 
-/** Reasoning that a server leaves in the reply. */
-const REASONING = /^\s*<think>.*?<\/think>/s;
-
 /** The object that is the whole reply, possibly in a code fence or a tag, or a description of the fault. */
 function soleObject({ text, finish }: ModelReply): Readonly<Record<string, unknown>> | string {
   // The last object of a truncated reply may be one that the reasoning quotes.
   const isCut = finish === 'length';
-  const found = finalObject(isCut ? text : text.replace(REASONING, ''));
+  const found = finalObject(isCut ? text : afterThoughts(text));
   if (isCut && (typeof found === 'string' || !found.isAlone)) return 'it was cut off before it ended with a JSON object';
   if (typeof found === 'string') return found;
   if (found.earlier.length > 0) return 'it holds several JSON objects';

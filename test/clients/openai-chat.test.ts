@@ -92,12 +92,14 @@ describe('OpenAIChatClient', () => {
     const toolCalls = [
       { id: 'a', name: 'add', arguments: '{"a":1}' },
       { id: 'b', name: '', arguments: '{"name": "add"' },
+      { id: 'c', name: 'add', arguments: '{"a":' },
     ];
     const { body } = await sent({ prompt: [...question, { role: 'assistant', content: '', toolCalls }] });
     const [, { tool_calls: calls }] = (body as { messages: [unknown, { tool_calls: { function: { name: string; arguments: string } }[] }] }).messages;
     expect(calls.map((call) => call.function)).toEqual([
       { name: 'add', arguments: '{"a":1}' },
       { name: 'malformed_call', arguments: '{"text":"{\\"name\\": \\"add\\""}' },
+      { name: 'add', arguments: '{"text":"{\\"a\\":"}' },
     ]);
   });
 
@@ -175,7 +177,7 @@ describe('OpenAIChatClient', () => {
     ];
     expect((await sent({ prompt })).body).toMatchObject({
       messages: [
-        { role: 'assistant', content: null, tool_calls: [{ id: '1', type: 'function', function: { name: 'f', arguments: '{' } }] },
+        { role: 'assistant', content: null, tool_calls: [{ id: '1', type: 'function', function: { name: 'f', arguments: '{"text":"{"}' } }] },
         { role: 'tool', content: 'r', tool_call_id: '1' },
       ],
     });
@@ -214,6 +216,12 @@ describe('OpenAIChatClient', () => {
   });
 
   const stops = ['</search>', '</answer>'];
+  test('fails where a stop string ended the thoughts and there is no text', async () => {
+    const message = { role: 'assistant', content: '', reasoning_content: 'hm <search> cap' };
+    await expect(reading(completion('', { message }), stops)).rejects.toThrow("stopped inside the model's thoughts, at the stop string");
+    expect((await reading(completion('', { message }), [])).text).toBe('');
+  });
+
   test('cuts where a server goes on after a stop string', async () => {
     const sample = await reading(completion('<search> q </search> and more', { finish_reason: 'length' }), stops);
     expect(sample).toMatchObject({ text: '<search> q </search>', finish: 'stop', stopReason: '</search>', stopWasIgnored: true });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { refusesLength } from '../../src/clients/prompt-length-error.ts';
+import { promptFits, refusesLength } from '../../src/clients/prompt-length-error.ts';
 
 const answered = (body: unknown, status = 400) => ({
   status,
@@ -93,8 +93,32 @@ describe('refusesLength', () => {
     ['a limit beyond the model', said('max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens')],
     ['too many stop strings', said("Invalid 'stop': array too long. Expected an array with maximum length 4")],
     ['a tool', said("Invalid 'tools[0].function.description': string too long. Expected a string with maximum length 1024")],
+    ['the limit of new tokens of Bedrock', said('The maximum tokens you requested exceeds the model limit of 4096. Try again with a lower value.')],
+    [
+      'the limit of Groq',
+      said('`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens` is less than the `context_window`'),
+    ],
+    [
+      'the limit of Cohere',
+      said('too many tokens: max tokens must be less than or equal to 4096, the maximum output for this model - received 9000.'),
+    ],
+    ['the limit of an output', said('The number of output tokens exceeds the maximum output limit 4096 tokens')],
+    ['a schema', said('tools: the maximum input schema depth exceeded')],
   ])('is false of %s', (_, body) => {
     expect(refusesLength(answered(body))).toBe(false);
+  });
+
+  it('tells a limit of new tokens by the numbers: the prompt alone fits', () => {
+    const fits = [
+      '`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 120 `inputs` tokens and 8192 `max_new_tokens`',
+      "This model's maximum context length is 4097 tokens. However, you requested 4200 tokens (100 in the messages, 4100 in the completion).",
+    ];
+    expect(fits.map(promptFits)).toEqual([true, true]);
+    const full = [
+      'maximum context length is 4097 tokens. However, you requested 5100 tokens (5000 in the messages, 100 in the completion).',
+      'prompt is too long',
+    ];
+    expect(full.map(promptFits)).toEqual([false, false]);
   });
 
   it('is false of other failures of a server', () => {

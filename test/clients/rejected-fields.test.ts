@@ -48,6 +48,10 @@ describe('RejectedFields', () => {
       [{ error: { code: 400, message: 'Invalid JSON payload received. Unknown name "seed": Cannot find field.', status: 'INVALID_ARGUMENT' } }],
       ['seed'],
     ],
+    ['OpenAI (old)', openai('Unrecognized request argument supplied: stop'), ['stop']],
+    ['Anthropic', { type: 'error', error: { message: 'stop: Extra inputs are not permitted' } }, ['stop']],
+    ['others', openai('Model does not support stop'), ['stop']],
+    ['Anthropic', { error: { message: '`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled.' } }, ['top_p']],
     ['pydantic', { detail: [{ type: 'extra_forbidden', loc: ['body', 'seed'], msg: 'Extra inputs are not permitted', input: BODY }] }, ['seed']],
     ['TGI', { error: 'Input validation error: `temperature` must be strictly positive', error_type: 'validation' }, ['temperature']],
   ])('learns from the words of %s (%#)', (_, error, names) => {
@@ -61,6 +65,7 @@ describe('RejectedFields', () => {
 
   it.each([
     ['another fault', openai('Please stop. The model is overloaded.'), 400],
+    ['a prompt that it quotes', openai("Invalid prompt: user content 'What is the temperature of the sun?' was flagged by our usage policy"), 400],
     ['the range of a value', openai('temperature must be between 0 and 2', 'temperature'), 400],
     ['another status', openai("'top_p' is not supported", 'top_p'), 500],
     ['a field that was not sent', openai("'logprobs' is not supported", 'logprobs'), 400],

@@ -35,7 +35,6 @@ describe('restoreStop', () => {
     ['a tag in thoughts that the template opened', 'I could use <search> to look. </think>\nParis', R1],
     ['a tag in the thoughts of Magistral', '[THINK] <search> [/THINK] Paris', R1],
     ['a tag before an answer', 'I could <search>, but <answer> Paris </answer>', ['</search>']],
-    ['a tag after an answer', '<answer> Paris </answer> or <search> more', ['</search>']],
     ['a query before a boxed answer', 'I could <|begin_search_query|> but \\boxed{Paris}', O1],
     ['no tag', 'Paris', O1],
   ])('puts nothing back for %s, and is sure of it', (_, text, stop) => {
@@ -50,7 +49,14 @@ describe('restoreStop', () => {
     expect(restoreStop('<search> q', reported, R1)).toMatchObject({ text: '<search> q', isGuess: false });
   });
 
-  it('calls it a guess where nothing can tell: a string without a tag, a tag in thoughts without an end', () => {
+  it('puts back the end of a query behind a box, which the prompt may have named', () => {
+    const text = 'I give \\boxed{YOUR_ANSWER}.\n<|begin_search_query|>capital of France';
+    expect(restoreStop(text, SILENT, O1)).toMatchObject({ text: `${text}<|end_search_query|>`, isGuess: true });
+  });
+
+  it('calls it a guess where nothing can tell: a string without a tag, a tag in thoughts without an end, or behind an answer', () => {
+    const text = '<answer> Paris </answer> or <search> more';
+    expect(restoreStop(text, SILENT, ['</search>'])).toMatchObject({ text, isGuess: true });
     expect(restoreStop('Action: search[x]', SILENT, ['Observation:'])).toMatchObject({ text: 'Action: search[x]', isGuess: true });
     expect(restoreStop('<think> <search> q', SILENT, R1)).toMatchObject({ text: '<think> <search> q', stopReason: null, isGuess: true });
   });

@@ -111,7 +111,7 @@ describe('JudgeRubric', () => {
     ['text after the judgement', '{"reason": "r", "score": 1}, it says, and is wrong', 'text follows its last JSON object'],
     ['a quoted judgement alone', 'It says "{"reason": "r", "score": 1}"', 'text follows its last JSON object'],
     ['a judgement in a list', '[{"reason": "r", "score": 1}]', 'text follows its last JSON object'],
-    ['a judgement that ends the thoughts', '<think>It says {"reason": "r", "score": 1}</think>', 'text follows its last JSON object'],
+    ['a judgement that ends the thoughts', '<think>It says {"reason": "r", "score": 1}</think>', 'it holds no JSON object'],
     ['a code fence that only closes', '{"reason": "r", "score": 1}\n```', 'text follows its last JSON object'],
     ['an object in one that is not closed', '{"reason": "no", "quoted": {"reason": "r", "score": 1}, "sco', 'an opening brace in it is never closed'],
     ['an object after a brace that is not closed', '{ {"reason": "r", "score": 1}', 'an opening brace in it is never closed'],

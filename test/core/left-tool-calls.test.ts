@@ -72,4 +72,12 @@ describe('leftToolCalls', () => {
     for (const none of ['', '{}', 'null', '""']) expect(readToolCall({ id: 'a', name: 'find_note', arguments: none })).toMatchObject({ args: {} });
     expect(readToolCall({ id: 'a', name: 'find_note', arguments: '"no object"' })).toMatchObject({ problem: '"arguments" is not an object' });
   });
+
+  it('takes calls in closed thoughts as mentions, but not those in thoughts that never end', () => {
+    const hermes = `<tool_call>{"name": "find_note", "arguments": ${ARGS}}</tool_call>`;
+    const xml = '<tool_call><function=find_note><parameter=query>city "of" light</parameter><parameter=top>2</parameter></function></tool_call>';
+    expect(leftToolCalls(`<think>I use <tool_call> now</think>${xml}`, 0, [find]).attempts).toMatchObject([CALL]);
+    expect(leftToolCalls(`<think>${hermes}</think><answer> Paris </answer>`, 0, [find]).attempts).toEqual([]);
+    expect(leftToolCalls(`<think>I look. ${hermes}`, 0, [find]).attempts).toMatchObject([CALL]);
+  });
 });

@@ -263,8 +263,8 @@ async function ask(client: PolicyClient, { prompt, systemPrompt, sampling, signa
  * A chat API never shows the token that ends the model's turn, which routers look for. It is appended at the place where a server that stops at this string and
  * keeps it would have left it. It is not appended after a query: that server would stop at the end of the query, before the turn ends.
  */
-function withEndOfTurn({ text, finish, stopReason }: TextSample, stop: readonly string[]): string {
-  const isOwnEnd = finish === 'stop' && (stopReason === null || typeof stopReason === 'number');
+function withEndOfTurn({ text, finish, stopReason, stopIsGuess = false }: TextSample, stop: readonly string[]): string {
+  const isOwnEnd = finish === 'stop' && !stopIsGuess && (stopReason === null || typeof stopReason === 'number');
   const isShown = [...stop, END_OF_TURN].some((each) => text.endsWith(each));
   return isOwnEnd && !isShown && !strip(text).endsWith(END_OF_QUERY) ? text + END_OF_TURN : text;
 }

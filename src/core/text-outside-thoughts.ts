@@ -1,0 +1,59 @@
+/** The parts of a model's text that are no thoughts, and the answer among them. */
+
+/**
+ * Thoughts, by family: Qwen, DeepSeek and GLM; Claude; Magistral; Gemma and others. `whole`: thoughts that are closed, or reach to the end. `opened`: those that were open at the
+ * beginning.
+ */
+const THOUGHTS = [
+  { open: '<think>', close: '</think>', whole: /<think>[^]*?(?:<\/think>|$)/g, opened: /^[^]*?<\/think>/ },
+  { open: '<thinking>', close: '</thinking>', whole: /<thinking>[^]*?(?:<\/thinking>|$)/g, opened: /^[^]*?<\/thinking>/ },
+  { open: '[THINK]', close: '[/THINK]', whole: /\[THINK\][^]*?(?:\[\/THINK\]|$)/g, opened: /^[^]*?\[\/THINK\]/ },
+  { open: '<thought>', close: '</thought>', whole: /<thought>[^]*?(?:<\/thought>|$)/g, opened: /^[^]*?<\/thought>/ },
+  { open: '<reasoning>', close: '</reasoning>', whole: /<reasoning>[^]*?(?:<\/reasoning>|$)/g, opened: /^[^]*?<\/reasoning>/ },
+];
+
+/**
+ * The text with spaces in place of thoughts, so that places stay the same. Thoughts that are not closed reach to the end; a closing tag without an opening one
+ * ends thoughts that the chat template opened.
+ * @example outsideThoughts('<think> a </think> b') // '                   b'
+ */
+export function outsideThoughts(text: string): string {
+  return THOUGHTS.reduce((shown, { open, whole, opened }) => {
+    const firstOpen = shown.indexOf(open);
+    const early = opened.exec(firstOpen === -1 ? shown : shown.slice(0, firstOpen));
+    const rest = early === null ? shown : blank(early[0]) + shown.slice(early[0].length);
+    return rest.replace(whole, blank);
+  }, text);
+}
+
+function blank(text: string): string {
+  return ' '.repeat(text.length);
+}
+
+/**
+ * The text after the thoughts at its beginning, which end in a closing tag; the chat template may have opened them. A text that begins with JSON or a code fence has none.
+ * @example afterThoughts('<think> {"score": 0}? </think> {"score": 1}') // ' {"score": 1}'
+ */
+export function afterThoughts(text: string): string {
+  const start = text.trimStart();
+  if (/^[{[`]/.test(start) && !start.startsWith('[THINK]')) return text;
+  for (const { open, opened } of THOUGHTS) {
+    const match = opened.exec(text);
+    if (match !== null && (start.startsWith(open) || !match[0].includes(open))) return text.slice(match[0].length);
+  }
+  return text;
+}
+
+/** Index after the last tag that closes thoughts; 0 without one. */
+export function afterClosedThoughts(text: string): number {
+  return Math.max(0, ...THOUGHTS.map(({ close }) => (text.includes(close) ? text.lastIndexOf(close) + close.length : 0)));
+}
+
+/** Indices after the last complete answers, in `<answer>` and in `\boxed{}`; -1 without one. */
+export function answerEnds(text: string): { readonly tagged: number; readonly boxed: number } {
+  const opened = text.indexOf('<answer>');
+  const closed = opened === -1 ? -1 : text.lastIndexOf('</answer>');
+  const box = text.lastIndexOf('\\boxed');
+  const brace = box === -1 ? -1 : text.indexOf('}', box);
+  return { tagged: closed > opened ? closed + '</answer>'.length : -1, boxed: brace + (brace === -1 ? 0 : 1) };
+}
