@@ -7,7 +7,8 @@ import { readUserTextSync } from '../../files/user-text.ts';
 export function loadEnvironmentFile(path: string, environment: NodeJS.ProcessEnv): readonly string[] {
   let text: string;
   try {
-    text = readUserTextSync(path);
+    // Old editors of macOS end lines with CR alone.
+    text = readUserTextSync(path).replace(/\r\n?/g, '\n');
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
     const { code } = cause as NodeJS.ErrnoException;
@@ -15,7 +16,9 @@ export function loadEnvironmentFile(path: string, environment: NodeJS.ProcessEnv
     throw new ConfigError(`Cannot read ${path}: ${code}; it must be a readable file of NAME=value lines`, { cause });
   }
   const added: string[] = [];
-  for (const [name, value] of Object.entries(parseEnv(text))) {
+  const parsed = parseEnv(text);
+  assertNoneLost(text, parsed, path);
+  for (const [name, value] of Object.entries(parsed)) {
     const strange = /[^\x21-\x7e]/u.exec(name)?.[0];
     if (strange !== undefined)
       throw new ConfigError(`A name in ${path} has the character ${codePoint(strange)}, so no variable would be set. Remove it`);
@@ -24,6 +27,15 @@ export function loadEnvironmentFile(path: string, environment: NodeJS.ProcessEnv
     added.push(name);
   }
   return added;
+}
+
+/** Throws ConfigError for a line of another language that sets one of our variables or a key, such as `$env:VF_MODEL="x"` and `VF_MODEL: x`: it would be lost without a word. */
+function assertNoneLost(text: string, parsed: Readonly<Record<string, unknown>>, path: string): void {
+  for (const [i, line] of text.split('\n').entries()) {
+    const name = /^\s*(?:\$env:|set(?:x|env)? +)?["']?((?:VF_\w+|\w+_(?:API_KEY|TOKEN)))["']? *(?:[:= ]|$)/i.exec(line)?.[1];
+    if (name !== undefined && !Object.hasOwn(parsed, name))
+      throw new ConfigError(`Line ${i + 1} of ${path} does not set ${name}. Write ${name}=value`);
+  }
 }
 
 /** `U+00A0`. */

@@ -29,6 +29,8 @@ export function checkRoleTables(value: unknown, where: string): RoleTables {
 /** Written by hand, because loading Ajv would slow down parsing of the command line. */
 function fits(schema: KeySchema, value: unknown): boolean {
   if (schema.anyOf !== undefined) return schema.anyOf.some((choice) => fits(choice, value));
+  if (schema.enum !== undefined) return (schema.enum as readonly unknown[]).includes(value);
+  if (schema.type === 'boolean') return typeof value === 'boolean';
   if (schema.type === 'array') return Array.isArray(value) && value.length > 0 && value.every((item) => fits({ type: 'string' }, item));
   if (schema.type === 'object') return isObject(value);
   if (schema.type === 'string') return typeof value === 'string' && value !== '';

@@ -154,4 +154,9 @@ describe('resolveRoles', () => {
     expect(await player({ base_url: 'https://api.example:8443/v1' })).toMatchObject({ apiKey: null, headers: {} });
     expect(await player({ base_url: 'https://api.example/v1', api_key_var: 'OTHER' })).toMatchObject({ apiKey: 'o', headers: {} });
   });
+
+  test('takes every value of stream that its table allows', () => {
+    for (const stream of ['auto', true, false]) expect(() => checkRoleTables({ judge: { stream } }, 'x')).not.toThrow();
+    for (const stream of ['yes', 1, null]) expect(() => checkRoleTables({ judge: { stream } }, 'x')).toThrow('must be "auto" or true or false');
+  });
 });
