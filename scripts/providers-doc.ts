@@ -30,7 +30,8 @@ role is asked with temperature 0 unless you set another.
   \`sensitive\`, \`refusal\`, \`guardrail_intervened\` and their kin. **Any other, and none at all, is a failure that is asked again**: \`abort\`, \`error\`, \`network_error\`,
   \`insufficient_system_resource\`. It never counts as a finished turn.
 - Text as a string or in parts; thoughts in \`reasoning_content\`, \`reasoning\`, \`reasoning_details\`, \`thinking_blocks\` or parts. Thoughts are recorded (\`reasoning\` of a segment in
-  \`results.jsonl\`, of a call in \`asked.jsonl\`) and are no part of the scored text. Thoughts in the text (\`<think>\`) are.
+  \`results.jsonl\`, of a call in \`asked.jsonl\`) and scored with their turn, between \`<think>\` and
+  \`</think>\`, in continuation format and by a rubric that \`readsThoughts\` (visual-rag, self-play-code, a \`ThinkParser\`); other rewards of a chat read the text alone.
 - Tool calls, also with object arguments, with arguments that were encoded twice, without ids; and those that the server left in its text, in the spellings of Hermes,
   Qwen3-Coder, GLM, MiniMax, Claude, DeepSeek, Mistral, Kimi, gpt-oss, Llama 3, Granite and Phi.
 - An error in a 200, in a choice or in \`base_resp\` is an error.

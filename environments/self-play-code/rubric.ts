@@ -47,6 +47,8 @@ export function selfPlayRubric({ prompt, rewards, grading, dimensions, examine, 
   };
   const headline = { label: 'accuracy', isHeadline: true } as const;
   return new Rubric<TaskRow>({
+    // Prompts ask for them, and critics grade them.
+    readsThoughts: true,
     funcs: [
       ...(rewards === 'accuracy'
         ? [reward(usable, { name: 'accuracy', ...headline })]

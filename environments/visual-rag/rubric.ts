@@ -62,6 +62,8 @@ export function visualRubric(options: RubricOptions): Rubric<VisualRow> {
     return scores;
   };
   return new Rubric<VisualRow>({
+    // The gate demands them in every turn.
+    readsThoughts: true,
     funcs: [
       reward(async (c) => (await scored(c)).reward, { name: `phase${phase}` }),
       ...(phase === 1

@@ -222,6 +222,10 @@ class RoutedRubric extends Rubric {
     this.#memberOf = memberOf;
   }
 
+  override get readsThoughts(): boolean {
+    return this.#rubrics.some(([, rubric]) => rubric.readsThoughts);
+  }
+
   override get names(): readonly string[] {
     return [...new Set(this.#rubrics.flatMap(([, rubric]) => rubric.names))];
   }

@@ -3,6 +3,11 @@
  * retrieved document is not the model's.
  */
 export class Parser {
+  /** Rewards read thoughts and their tags: those that a chat API returns outside the text, or that the chat template writes, are put before the turn. @default false */
+  get readsThoughts(): boolean {
+    return false;
+  }
+
   /** The answer in the text; null if there is none. */
   parseAnswer(text: string): string | null {
     return text;
@@ -16,6 +21,10 @@ export class Parser {
 
 /** For models that reason between `<think>` and `</think>`: the answer is the text after the last `</think>`. */
 export class ThinkParser extends Parser {
+  override get readsThoughts(): boolean {
+    return true;
+  }
+
   /** Null if there is no `</think>`. */
   override parseAnswer(text: string): string | null {
     const end = text.lastIndexOf('</think>');

@@ -17,6 +17,10 @@ export class RubricGroup<R extends Row = Row> extends Rubric<R> {
     this.rubrics = rubrics;
   }
 
+  override get readsThoughts(): boolean {
+    return this.rubrics.some(({ readsThoughts }) => readsThoughts);
+  }
+
   override get names(): readonly string[] {
     return [...new Set(this.rubrics.flatMap(({ names }) => names))];
   }

@@ -124,13 +124,15 @@ export interface Score {
 export class Rubric<R extends Row = Row> {
   readonly parser: Parser;
   readonly #terms: readonly Term<R>[];
+  readonly #readsThoughts: boolean;
 
   /**
    * Plain functions have weight 1 and their own name; wrap them in `reward`, `metric` or `groupReward` to change that. Throws ConfigError if a name is
    * missing or taken, or a weight is not finite.
    */
-  constructor(options: { funcs: readonly (RewardFunction<R> | Term<R>)[]; parser?: Parser }) {
+  constructor(options: { funcs: readonly (RewardFunction<R> | Term<R>)[]; parser?: Parser; readsThoughts?: boolean }) {
     this.parser = options.parser ?? new Parser();
+    this.#readsThoughts = options.readsThoughts ?? this.parser.readsThoughts;
     this.#terms = options.funcs.map((f) => (typeof f === 'function' ? reward(f) : f));
     const names = this.#terms.map(({ name }) => name);
     for (const [i, { name, weight }] of this.#terms.entries()) {
@@ -142,7 +144,15 @@ export class Rubric<R extends Row = Row> {
 
   /** A rubric with these functions added after its own. Overrides of a subclass are lost; a RubricGroup keeps them. */
   extend(funcs: readonly (RewardFunction<R> | Term<R>)[]): Rubric<R> {
-    return new Rubric({ funcs: [...this.#terms, ...funcs], parser: this.parser });
+    return new Rubric({ funcs: [...this.#terms, ...funcs], parser: this.parser, readsThoughts: this.readsThoughts });
+  }
+
+  /**
+   * In chat format, the turns that rewards read begin with the thoughts that a chat API returned outside the text, in `<think>`, and with what the chat template wrote
+   * (`<think>\n\n</think>` of Qwen3 without thinking). In continuation format they always do. @default that of the parser
+   */
+  get readsThoughts(): boolean {
+    return this.#readsThoughts;
   }
 
   /** Names of all rewards and metrics, in order. */

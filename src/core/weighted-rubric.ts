@@ -12,7 +12,7 @@ export class WeightedRubric<R extends Row = Row> extends Rubric<R> {
 
   /** `changes`: new weights by name; the others stay. Throws ConfigError for a name that the rubric does not have. */
   constructor(inner: Rubric<R>, changes: Weights) {
-    super({ funcs: [], parser: inner.parser });
+    super({ funcs: [], parser: inner.parser, readsThoughts: inner.readsThoughts });
     this.#inner = inner;
     this.#changes = changes;
     const unknown = Object.keys(changes).find((name) => !inner.names.includes(name));

@@ -36,7 +36,7 @@ export class ConversationTranscript extends TokenTranscript {
     const buffer = new TokenBuffer();
     const { ids, images, opening = '' } = await untilAborted(lease.render(prompt, { format: 'chat', tools, variables }), signal);
     buffer.appendGiven('prompt', ids, images);
-    return new ConversationTranscript(lease, { buffer, opening }, options);
+    return new ConversationTranscript(lease, { buffer, opening: shownOpening(opening, options) }, options);
   }
 
   override async openTurn(prefill: string | undefined): Promise<void> {
@@ -81,7 +81,7 @@ export class ConversationTranscript extends TokenTranscript {
     const bridge = this.lease.renderNext(this.#history, next, { tools, variables, isClosed: turn.isClosed });
     const { ids, images, opening = '' } = await untilAborted(bridge, signal);
     this.tokens.appendGiven(kind, ids, images);
-    this.opening = opening;
+    this.opening = shownOpening(opening, this.options);
     this.#history = [...this.#history, turn.message, ...next];
     this.#turn = null;
   }
@@ -128,4 +128,9 @@ export class ConversationTranscript extends TokenTranscript {
     }
     return limited;
   }
+}
+
+/** Empty thoughts that the template wrote are no part of a message, unless rewards read thoughts: a model without thinking just answers. */
+function shownOpening(opening: string, { readsThoughts }: TranscriptOptions): string {
+  return readsThoughts || !/^\s*<think>\s*<\/think>\s*$/.test(opening) ? opening : '';
 }

@@ -41,6 +41,7 @@ export async function driveEpisode<R extends Row>(environment: Environment<R>, r
     overlong: 'stop',
     turnFormat: 'chat',
     tokens: {},
+    readsThoughts: environment.rubric.readsThoughts,
     signal,
   });
   let stop: StopCondition | null = null;

@@ -84,6 +84,7 @@ async function playStarted<R extends Row>(episode: Episode, options: PlayOptions
     overlong: options.overlong ?? episode.overlong ?? environment.overlong ?? 'stop',
     turnFormat: record.turnFormat,
     tokens: episode.tokens ?? environment.tokens ?? {},
+    readsThoughts: environment.rubric.readsThoughts,
     signal,
   });
   const transcript = await untilAborted(opening, signal);

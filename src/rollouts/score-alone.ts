@@ -11,9 +11,13 @@ import { settleScores } from './scoring.ts';
 type Played<R extends Row> = Pick<RewardContext<R>, 'row' | 'prompt' | 'segments' | 'stop' | 'state' | 'models' | 'signal'>;
 
 /** Group rewards see a group of one. Rejects with RewardError if there is no reward; a missing reward is never 0. */
-export async function scoreAlone<R extends Row>({ rubric, finish }: Pick<Environment<R>, 'rubric' | 'finish'>, played: Played<R>): Promise<Score> {
+export async function scoreAlone<R extends Row>(
+  environment: Pick<Environment<R>, 'rubric' | 'finish' | 'turnFormat'>,
+  played: Played<R>,
+): Promise<Score> {
+  const { rubric, finish, turnFormat } = environment;
   const text = (segments: RewardContext<R>['segments']) => segments.map((segment) => segment.text).join('');
-  const segments = scoredSegments(played.segments);
+  const segments = scoredSegments(played.segments, turnFormat === 'continuation' || rubric.readsThoughts);
   const modelText = text(segments.filter(({ kind }) => kind === 'model'));
   const context = { ...played, segments, scoredText: text(segments), modelText, parser: rubric.parser };
   const added = finish === undefined ? {} : await untilAborted(finish(context), played.signal);

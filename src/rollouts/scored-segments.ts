@@ -4,7 +4,9 @@
  */
 import type { TextSegment } from '../core/rubric.ts';
 
-export function scoredSegments(segments: readonly TextSegment[]): readonly TextSegment[] {
+/** `withThoughts`: the rewards read them, as in continuation format and by a rubric that `readsThoughts`. */
+export function scoredSegments(segments: readonly TextSegment[], withThoughts: boolean): readonly TextSegment[] {
+  if (!withThoughts) return segments;
   return segments.map((segment) => {
     const { text, reasoning } = segment;
     if (reasoning === undefined || text.includes('<think>')) return segment;

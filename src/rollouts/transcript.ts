@@ -25,6 +25,8 @@ export interface TranscriptOptions {
   readonly overlong: Overlong;
   readonly turnFormat: TurnFormat;
   readonly tokens: TokenConventions;
+  /** Rewards read the thoughts of a turn, and so does the environment. */
+  readonly readsThoughts: boolean;
   /** Ends pending calls of the lease; nothing is appended after it aborts. */
   readonly signal: AbortSignal;
 }

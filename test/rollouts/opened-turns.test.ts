@@ -12,6 +12,7 @@ import { CallerPolicy } from '../../src/clients/caller-policy.ts';
 import { OpenAIChatClient } from '../../src/clients/openai-chat.ts';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { ThinkParser } from '../../src/core/parser.ts';
+import { scoredSegments } from '../../src/rollouts/scored-segments.ts';
 import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
 import { COMPLETE, environmentWith, search } from '../environments/visual-rag/fixtures.ts';
 import { published, writeTemplateModel } from '../tokenizer/template-models.ts';
@@ -143,6 +144,24 @@ describe('a template that opens the thoughts', () => {
       ],
       metrics: { length: 4 },
     });
+  });
+});
+
+describe('a chat whose rewards do not read thoughts', () => {
+  const rows = new Dataset('one', [{ exampleId: '0', prompt: [{ role: 'user' as const, content: 'Capital?' }] }]);
+  const exact = reward(({ modelText }) => Number(modelText === 'Paris'), { name: 'exact' });
+
+  it('is scored without the empty thoughts that a template writes when thinking is switched off', async () => {
+    const plain = new SingleTurnEnv({ id: 'plain', eval: rows, rubric: new Rubric({ funcs: [exact] }) });
+    expect((await play(plain, ['Paris'], { opens: false, variables: OFF })).reward).toBe(1);
+    const reading = new SingleTurnEnv({ id: 'reading', eval: rows, rubric: new Rubric({ funcs: [exact], readsThoughts: true }) });
+    expect((await play(reading, ['Paris'], { opens: false, variables: OFF })).segments[0]!.text).toBe('<think>\n\n</think>\n\nParis');
+  });
+
+  it('is scored without the thoughts that a server returns in a field of their own', () => {
+    const segments = [{ kind: 'model', text: 'Paris', reasoning: 'France.' }] as const;
+    expect(scoredSegments(segments, false)).toEqual(segments);
+    expect(scoredSegments(segments, true)[0]!.text).toBe('<think>\nFrance.\n</think>\n\nParis');
   });
 });
 
