@@ -5,6 +5,7 @@
 import { CancelledError, ConfigError, PolicyError, PromptTooLongError, TimeoutError } from '../core/errors.ts';
 import type { ImageStore, Message } from '../core/message.ts';
 import { Random } from '../core/random.ts';
+import { afterClosedThoughts } from '../core/text-outside-thoughts.ts';
 import { Limiter } from '../core/limiter.ts';
 import { withRetries } from '../transport/retry.ts';
 import { ChatReplica, RequestChangedError } from './openai-chat-replica.ts';
@@ -54,7 +55,7 @@ export interface OpenAIChatOptions {
   readonly maxConcurrentRequests?: number;
   /** The policy's name in results. @default the model of the current version */
   readonly name?: string;
-  /** Rejects a text of which nobody knows whether a stop string ended it, with an error that ends the run. @default false: it is kept and counted */
+  /** Ends the run with an error if the server does not say whether a stop string ended its text. @default false: the text is kept and counted */
   readonly strictStops?: boolean;
   /** Called once for each thing that the server made necessary, such as a field that it rejected. @default does nothing */
   readonly onRemark?: (remark: string) => void;
@@ -123,7 +124,7 @@ export class OpenAIChatClient implements PolicyClient {
       policy: version.ref,
       generate: async (request) => {
         const sample = await this.#generate(replica, version.ref, { ...request, ...(onWait && { onWait }) });
-        size.grow(sample.usage, sample.reasoning !== undefined || /<\/think|\[\/THINK\]/.test(sample.text));
+        size.grow(sample.usage, sample.reasoning !== undefined || afterClosedThoughts(sample.text) > 0);
         return sample;
       },
       [Symbol.asyncDispose]: async () => {

@@ -98,7 +98,7 @@ export interface TextSample {
   readonly reasoning?: string;
   /** Fields of the server's message that later requests return to it. Chat policies only. @default none */
   readonly serverFields?: Readonly<Record<string, unknown>>;
-  /** Nobody knows whether a stop string ended the text: it was restored because its tag was open, or it may be missing. @default false */
+  /** The server does not say whether a stop string ended the text: it was restored because its tag was open, or it may be missing. @default false */
   readonly stopIsGuess?: boolean;
   /** The server went on after a stop string; the text ends there. @default false */
   readonly stopWasIgnored?: boolean;

@@ -8,7 +8,7 @@ import { firstStop } from './written-sample.ts';
 export interface StoppedText {
   readonly text: string;
   readonly stopReason: string | number | null;
-  /** True if nobody knows whether a stop string ended the text: it was restored because its tag was open, or it may be missing. */
+  /** True if the server does not say whether a stop string ended the text: it was restored because its tag was open, or it may be missing. */
   readonly isGuess: boolean;
   /** True if the server went on after a stop string. */
   readonly wasIgnored: boolean;
@@ -58,10 +58,10 @@ function openStop(text: string, stop: readonly string[]): { readonly end: string
     if (openings.length === 0) isUnknown = true;
     const at = Math.max(-1, ...openings.map((opening) => spoken.lastIndexOf(opening)));
     if (at > (last?.at ?? -1)) last = { end, at };
-    // A tag that opens inside thoughts which never end is a search of a model that thinks aloud, or a mere mention.
+    // A tag inside thoughts that are never closed is either a real query or only a mention.
     if (at === -1 && openings.some((opening) => text.lastIndexOf(opening) >= afterClosedThoughts(text))) isUnknown = true;
   }
-  // Prompts ask for \\boxed{YOUR_ANSWER}, which models repeat before they search; behind an answer in tags, a tag is hardly a search.
+  // Prompts ask for \boxed{YOUR_ANSWER}, and models repeat that before they search. After an answer in tags, an open tag is rarely a query.
   if (last !== null && last.at >= Math.max(tagged, boxed)) return tagged === -1 ? { end: last.end } : 'unknown';
   return isUnknown && Math.max(tagged, boxed) === -1 ? 'unknown' : 'none';
 }

@@ -6,7 +6,7 @@ import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
 import type { Row } from './dataset.ts';
 import { ConfigError, thrownText } from './errors.ts';
 import { finalObject } from './json-reply.ts';
-import { afterThoughts } from './text-outside-thoughts.ts';
+import { afterClosedThoughts, afterThoughts } from './text-outside-thoughts.ts';
 import { contentText, type Message } from './message.ts';
 import type { ModelReply } from './model.ts';
 import type { Parser } from './parser.ts';
@@ -157,8 +157,8 @@ class ReplyReader {
 
   /** Returns the judgement, or a description of the fault in the reply. `shown` is the judged text and everything else that the judge may quote. */
   read({ text, finish }: ModelReply, shown: string): Judgement | string {
-    // Words of the judged text may end no thoughts.
-    const found = finalObject(finish === 'length' || /<\/think|\[\/THINK\]/.test(shown) ? text : afterThoughts(text));
+    // If the judged text has such a tag, the judge may be quoting it.
+    const found = finalObject(finish === 'length' || afterClosedThoughts(shown) > 0 ? text : afterThoughts(text));
     // The last object of a truncated reply may not be its conclusion.
     if (finish === 'length' && (typeof found === 'string' || !found.isAlone)) return 'it was cut off before it ended with a JSON object';
     if (typeof found === 'string') return found;

@@ -23,7 +23,7 @@ export interface LeftCalls {
 
 /** The calls of a turn. `turn` counts from 0. Only a text that begins like a call of a known spelling has any. */
 export function leftToolCalls(text: string, turn: number, tools: readonly ToolSpec[]): LeftCalls {
-  // A call in thoughts is a mention, unless they never end.
+  // A call inside closed thoughts is only a mention. If the thoughts are never closed, the call counts.
   const first = firstCall(outsideThoughts(text)) ?? firstCall(text, afterClosedThoughts(text));
   const bare = first === null ? bareCalls(afterThoughts(text), tools) : [];
   const found = first === null ? bare : first.read(text.slice(first.start), tools);

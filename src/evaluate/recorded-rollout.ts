@@ -10,7 +10,7 @@ export interface RecordedRollout extends RolloutFacts {
   readonly cleanUpError?: string;
   /** Number of observations that were cut, of which only the head was kept. */
   readonly cutObservations: number;
-  /** Turns of which nobody knows whether a stop string ended them; absent without any. */
+  /** Turns for which the server does not say whether a stop string ended them; absent without any. */
   readonly guessedStops?: number;
   /** Turns in which the server went on after a stop string; absent without any. */
   readonly ignoredStops?: number;

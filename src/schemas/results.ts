@@ -110,7 +110,7 @@ export const ResultSchema = object(
     scored_with: count,
     /** Tokens of the attempts before the last, which `token_usage` leaves out; absent if there are none. */
     repeated_usage: object(usage),
-    /** Turns of which nobody knows whether a stop string ended them; absent without any. */
+    /** Turns for which the server does not say whether a stop string ended them; absent without any. */
     guessed_stops: count,
     /** Turns in which the server went on after a stop string; absent without any. */
     ignored_stops: count,

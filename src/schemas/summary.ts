@@ -70,7 +70,7 @@ export interface Summary {
     readonly inputPerRollout: number | null;
     readonly outputPerRollout: number | null;
   };
-  /** Turns of which nobody knows whether a stop string ended them, because the server does not say so. */
+  /** Turns for which the server does not say whether a stop string ended them. */
   readonly guessedStops: number;
   /** Rollouts in which a prompt did not extend the previous one. */
   readonly prefixBreaks: number;
