@@ -8,6 +8,7 @@ import { PolicyError, PromptTooLongError } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
 import type { Model, ModelRequest } from '../core/model.ts';
 import { type Sampling, templateVariables } from '../core/sampling.ts';
+import { isObject, textsIn } from '../schemas/is-object.ts';
 import type { CountedReply } from './retried.ts';
 
 /** Greedy, so that the same question gets the same answer; a server that rejects the field goes without it. */
@@ -81,8 +82,18 @@ function isRefusal(error: unknown): boolean {
 }
 
 function withSchema(sampling: Sampling, schema: Readonly<Record<string, unknown>>): Sampling {
-  const format = { type: 'json_schema', json_schema: { name: 'reply', schema, strict: true } };
+  const format = { type: 'json_schema', json_schema: { name: 'reply', schema, strict: isClosed(schema) } };
   return { ...sampling, extra: { response_format: format, ...sampling.extra } };
+}
+
+/** True if every object in the schema names all its fields and requires them: OpenAI refuses any other schema as a strict one, and takes it as one that is not. */
+function isClosed(schema: unknown): boolean {
+  if (Array.isArray(schema)) return schema.every(isClosed);
+  if (!isObject(schema)) return true;
+  const { properties, required, additionalProperties } = schema;
+  const isOpen =
+    isObject(properties) && (additionalProperties !== false || Object.keys(properties).some((name) => !textsIn(required).includes(name)));
+  return !isOpen && Object.values(schema).every(isClosed);
 }
 
 function generateOptions({ maxTokens, stop = [], sampling, signal }: ModelRequest) {

@@ -10,6 +10,7 @@ import { type PipelinePlan, planPipeline } from './pipeline-plan.ts';
 import type { PipelineServer, Values } from './pipeline-server.ts';
 import { digestOf, namedFiles, withoutOutputs } from './named-files.ts';
 import { type FinishedCall, type PipelineResult, runPipeline } from './run-pipeline.ts';
+import { readServerDefaults, type ServerDefaults, withDefaults } from './server-defaults.ts';
 import { parseServerSource, type ServerSource } from './server-source.ts';
 import { END_OF_TURN } from './servers/end-of-turn.ts';
 import { builtinServer } from './servers/builtin-servers.ts';
@@ -43,6 +44,7 @@ export interface RunPipelineOptions {
 
 interface OpenedParts extends Pick<OpenPipeline, 'path' | 'tools' | 'servers' | 'sources' | 'plan' | 'set'> {
   readonly text: string;
+  readonly defaults: ReadonlyMap<string, ServerDefaults>;
   readonly disposers: Disposers;
 }
 
@@ -59,6 +61,7 @@ export class OpenPipeline implements AsyncDisposable {
   /** Finds a file that a parameter names: relative to the working directory, or else in the pipeline's folder. */
   readonly resolve: (path: string) => string;
   readonly #text: string;
+  readonly #defaults: ReadonlyMap<string, ServerDefaults>;
   readonly #disposers: Disposers;
   #parameters: Parameters | undefined;
 
@@ -71,6 +74,7 @@ export class OpenPipeline implements AsyncDisposable {
     this.set = parts.set;
     this.resolve = besidePipeline(parts.path);
     this.#text = parts.text;
+    this.#defaults = parts.defaults;
     this.#disposers = parts.disposers;
   }
 
@@ -81,17 +85,18 @@ export class OpenPipeline implements AsyncDisposable {
     const pipeline = parsePipeline(parseYaml(text, path), path);
     const file = await readParameterFile(path);
     const values = file === null ? null : parseYaml(file.text, file.path);
+    const defaults = await readServerDefaults(pipeline, besidePipeline(path));
     const tools = options.tools ?? findToolsVersion(pipeline.steps);
     const disposers = new Disposers();
     try {
       const where = file?.path ?? '--set';
       // The parameters of servers are not known before they are opened, but some servers need them for opening.
-      const given = setParameters({ servers: anyServers(pipeline), file: values, where, set: assignments });
-      const servers = await openServers(pipeline, { ...options, tools, given, disposers });
-      const set = setParameters({ servers, file: values, where, set: assignments });
+      const given = setParameters({ servers: anyServers(pipeline), defaults, file: values, where, set: assignments });
+      const servers = await openServers(pipeline, { ...options, tools, given, defaults, disposers });
+      const set = setParameters({ servers, defaults, file: values, where, set: assignments });
       const named = new Map([...set].map(([name, table]) => [name, Object.keys(table)]));
       const plan = planPipeline(pipeline, { servers, named, where: path });
-      return new OpenPipeline({ path, tools, servers, sources: pipeline.servers, plan, set, text, disposers });
+      return new OpenPipeline({ path, tools, servers, sources: pipeline.servers, plan, set, text, defaults, disposers });
     } catch (error) {
       await disposers.disposeAsync();
       throw error;
@@ -117,7 +122,7 @@ export class OpenPipeline implements AsyncDisposable {
       const used = inputs.filter(({ from }) => from === 'parameter').map(({ argument, name: key }) => [argument, own[key]] as const);
       await tool.check(Object.fromEntries(used), { parameters: own, resolve: this.resolve, signal, warn });
     }
-    for (const line of this.#endOfTurnWarnings(parameters, given)) warn(line);
+    for (const line of [...this.#endOfTurnWarnings(parameters, given), ...this.#defaultWarnings()]) warn(line);
     return [...warnings];
   }
 
@@ -133,6 +138,14 @@ export class OpenPipeline implements AsyncDisposable {
       (router) =>
         `${router} looks for ${END_OF_TURN}, which no answer shows, so it never sees the end of a turn. Set ${server}.${key}.include_stop_str_in_output to true.`,
     );
+  }
+
+  #defaultWarnings(): readonly string[] {
+    return [...this.#defaults].flatMap(([name, { where, values }]) => {
+      const { parameters } = this.servers.get(name)!;
+      const idle = Object.keys(values).filter((key) => parameters !== 'any' && !Object.hasOwn(parameters, key));
+      return idle.length === 0 ? [] : [`${where}: the built-in server has no parameter ${idle.join(', ')}, so that changes nothing.`];
+    });
   }
 
   /** Checks, then runs. Rejects with PipelineFileError before the first call, with PipelineError or a server's error after it. */
@@ -173,6 +186,7 @@ export class OpenPipeline implements AsyncDisposable {
 interface OpenServersOptions extends OpenPipelineOptions {
   readonly tools: ToolsVersion;
   readonly given: Parameters;
+  readonly defaults: ReadonlyMap<string, ServerDefaults>;
   readonly disposers: Disposers;
 }
 
@@ -190,9 +204,12 @@ async function openServers(pipeline: Pipeline, { disposers, ...options }: OpenSe
 async function openServer(
   name: string,
   source: ServerSource,
-  { path, tools, given, openers, importModule, signal }: Omit<OpenServersOptions, 'disposers'>,
+  { path, tools, given, defaults, openers, importModule, signal }: Omit<OpenServersOptions, 'disposers'>,
 ): Promise<PipelineServer> {
-  if (source.kind === 'builtin') return builtinServer(source.name, { version: tools, openers, given: given.get(name)! });
+  if (source.kind === 'builtin') {
+    const { values = {} } = defaults.get(name) ?? {};
+    return withDefaults(builtinServer(source.name, { version: tools, openers, given: { ...values, ...given.get(name) } }), values);
+  }
   if (source.kind === 'module') return openModuleServer(name, besidePipeline(path)(source.path), importModule);
   const { openMcpServer } = await import('./mcp-server.ts');
   return openMcpServer(name, source, { cwd: process.cwd(), signal });

@@ -1,4 +1,4 @@
-/** The parameters of a pipeline's servers: defaults, then the parameter file, then `--set`. */
+/** The parameters of a pipeline's servers: defaults, those of a `servers/NAME/parameter.yaml` before the package's, then the parameter file, then `--set`. */
 import { suggestion } from '../core/closest-name.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { kindOrNumber } from '../schemas/kind-of.ts';
@@ -6,11 +6,14 @@ import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
 import { parseYaml } from './parse-yaml.ts';
 import { PipelineFileError } from './pipeline-error.ts';
 import type { PipelineServer, Values } from './pipeline-server.ts';
+import type { ServerDefaults } from './server-defaults.ts';
 
 export type Parameters = ReadonlyMap<string, Values>;
 
 export interface ParameterSources {
   readonly servers: ReadonlyMap<string, PipelineServer>;
+  /** Defaults of the user's, by server. */
+  readonly defaults: ReadonlyMap<string, ServerDefaults>;
   /** The parsed parameter file; null if there is none. */
   readonly file: unknown;
   /** Names it in messages. */
@@ -20,7 +23,7 @@ export interface ParameterSources {
 }
 
 /** The values that were set, without defaults. Throws PipelineFileError for an unknown server or key. */
-export function setParameters({ servers, file, where, set }: ParameterSources): Parameters {
+export function setParameters({ servers, defaults, file, where, set }: ParameterSources): Parameters {
   if (file !== null && !isObject(file)) throw wrong('parameter', `${where} must have a table for each server, got ${kindOrNumber(file)}`);
   const values = new Map<string, Record<string, unknown>>([...servers.keys()].map((name) => [name, {}]));
   for (const [name, table] of Object.entries(file ?? {})) {
@@ -31,7 +34,7 @@ export function setParameters({ servers, file, where, set }: ParameterSources): 
   }
   const assertAllKnown = (source: string) => servers.forEach((server, name) => assertKnown(name, server, values.get(name)!, source));
   assertAllKnown(where);
-  for (const text of set) assign(text, values, servers);
+  for (const text of set) assign(text, { values, defaults, servers });
   assertAllKnown('--set');
   return values;
 }
@@ -53,7 +56,9 @@ export function completeParameters(
     if (missing !== undefined) {
       throw wrong('parameter', `The parameter ${name}.${missing} is not set; set it in ${where}, or with --set ${name}.${missing}=VALUE`);
     }
-    if (parameters !== 'any') assertKinds(name, parameters, values);
+    // The user's defaults count where they are used: UltraRAG's own files may have values of other backends.
+    const counted = Object.entries(values).filter(([key]) => Object.hasOwn(given, key) || used.get(name)?.has(key) === true);
+    if (parameters !== 'any') assertKinds(name, parameters, Object.fromEntries(counted));
     complete.set(name, values);
   }
   return complete;
@@ -74,7 +79,11 @@ function assertKinds(server: string, parameters: Schemas, values: Values): void 
   }
 }
 
-function assign(text: string, values: ReadonlyMap<string, Record<string, unknown>>, servers: ReadonlyMap<string, PipelineServer>): void {
+interface Assigned extends Pick<ParameterSources, 'servers' | 'defaults'> {
+  readonly values: ReadonlyMap<string, Record<string, unknown>>;
+}
+
+function assign(text: string, { values, defaults, servers }: Assigned): void {
   const [, path, value] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
   const [server, ...keys] = path?.split('.') ?? [];
   if (path === undefined || server === undefined || keys.length === 0 || keys.includes('')) {
@@ -83,8 +92,8 @@ function assign(text: string, values: ReadonlyMap<string, Record<string, unknown
   const own = values.get(server);
   if (own === undefined) throw unknownServer('--set', server, servers);
   let table = own;
-  for (const key of keys.slice(0, -1)) {
-    const inner = Object.hasOwn(table, key) ? table[key] : {};
+  for (const [i, key] of keys.slice(0, -1).entries()) {
+    const inner = Object.hasOwn(table, key) ? table[key] : ((i === 0 ? defaults.get(server)?.values[key] : null) ?? {});
     if (!isObject(inner)) throw wrong('parameter', `--set ${path}: ${key} is ${kindOrNumber(inner)}, not a table`);
     // A copy: the table may be a part of the parsed file.
     table = table[key] = { ...inner };

@@ -32,10 +32,15 @@ export function parameterPath(pipeline: string): string {
 export async function readParameterFile(pipeline: string): Promise<ParameterFile | null> {
   for (const name of [`${stem(pipeline)}.yaml`, `${stem(pipeline)}_parameter.yaml`]) {
     const path = join(dirname(pipeline), 'parameter', name);
-    const text = await readTextIfPresent(path, options('correct the file, or remove it'));
+    const text = await readTextOfPipeline(path);
     if (text !== null) return { path, text };
   }
   return null;
+}
+
+/** The text of a file of parameters; null if there is none. Rejects with PipelineFileError. */
+export function readTextOfPipeline(path: string): Promise<string | null> {
+  return readTextIfPresent(path, options('correct the file, or remove it'));
 }
 
 /** The path of a file that the pipeline names: relative to the working directory if it exists there, else relative to the pipeline's folder. */

@@ -218,6 +218,23 @@ describe('clientModel', () => {
     expect(server.bodies[0]!.response_format).toEqual({ type: 'json_schema', json_schema: { name: 'reply', schema, strict: true } });
   });
 
+  test('a schema that leaves fields open, anywhere in it, is not sent as a strict one, which OpenAI would refuse', async () => {
+    await using server = await chatServer(() => '{"score": 1}');
+    await using client = chatClient(server.url);
+    const { required: _required, ...optional } = schema;
+    const open = [
+      { ...schema, additionalProperties: true },
+      optional,
+      { ...schema, properties: { score: { anyOf: [{ ...schema, required: [] }] } } },
+    ];
+    for (const responseSchema of open) await ask(serverModel(client), { responseSchema });
+    expect(server.bodies.map(({ response_format: format }) => (format as { json_schema: { strict: boolean } }).json_schema.strict)).toEqual([
+      false,
+      false,
+      false,
+    ]);
+  });
+
   test('a server that refuses the schema is asked without it, then and from then on, and both requests are counted', async () => {
     const refused = { status: 400, body: { error: { message: "Unknown field 'response_format'" } } };
     await using server = await chatServer(({ response_format }) => (response_format === undefined ? 'ok' : refused));

@@ -69,6 +69,37 @@ describe('vf-pipeline build', () => {
     expect(bytes(path)).toBe(text);
   });
 
+  it("takes the defaults of a server from its folder's parameter.yaml, for build and for run, and names keys that change nothing", async () => {
+    using folder = new TemporaryFolder();
+    folder.write(
+      'q.yaml',
+      'servers: {benchmark: servers/benchmark, prompt: servers/prompt, generation: servers/generation}\npipeline: [benchmark.get_data, prompt.qa_boxed]\n',
+    );
+    folder.write('t.jinja', '{{ question }}!');
+    folder.write('rows.jsonl', '{"question": "a"}\n{"question": "b"}\n');
+    for (const name of ['prompt', 'benchmark', 'generation']) mkdirSync(join(folder.path, 'servers', name), { recursive: true });
+    folder.write('servers/prompt/parameter.yaml', 'template: t.jinja\nkr_template: none.jinja\n');
+    folder.write('servers/benchmark/parameter.yaml', 'benchmark: {path: rows.jsonl, key_map: {q_ls: question}}\n');
+    // A key that is not used may have any value; UltraRAG's own file has keys of backends that are not built in.
+    folder.write('servers/generation/parameter.yaml', 'base_url: 3\ngpu_ids: 0,1\n');
+    const ran = await pipeline(['run', 'q.yaml', '--set', 'benchmark.benchmark.limit=1'], folder.path);
+    expect(ran).toMatchObject({
+      status: 0,
+      stderr: expect.stringContaining('servers/generation/parameter.yaml: the built-in server has no parameter gpu_ids'),
+    });
+    const [result] = filesOf(join(folder.path, 'outputs')).filter((path) => path.endsWith('result.json'));
+    expect(JSON.parse(bytes(result!))).toMatchObject({ variables: { prompt_ls: ['a!'] } });
+    expect((await pipeline(['build', 'q.yaml'], folder.path)).status).toBe(0);
+    expect(bytes(join(folder.path, 'parameter/q.yaml'))).toBe(
+      'benchmark:\n  benchmark:\n    key_map:\n      q_ls: question\n    path: rows.jsonl\ngeneration: {}\nprompt:\n  template: t.jinja\n',
+    );
+    folder.write('servers/prompt/parameter.yaml', '- t.jinja\n');
+    expect(await pipeline(['check', 'q.yaml'], folder.path)).toMatchObject({
+      status: 2,
+      stderr: expect.stringMatching(/^vf-pipeline: servers\/prompt\/parameter\.yaml must have a value for each parameter, got a list.*\n$/),
+    });
+  });
+
   it("reads UltraRAG's <name>_parameter.yaml, and writes <name>.yaml next to it", async () => {
     using folder = new TemporaryFolder();
     await pipeline(['build', SEARCH_O1], folder.path);
