@@ -3,7 +3,7 @@
  * because no later request can succeed: a wrong key, an empty account, a wrong path.
  */
 import { NumericPolicyError, PolicyError, PromptTooLongError } from '../core/errors.ts';
-import { fieldsOf } from '../schemas/is-object.ts';
+import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { jsonOrNull } from '../schemas/json-or-null.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { redactUrl } from '../transport/redact.ts';
@@ -31,15 +31,18 @@ export function chatError(context: FailureContext, response: HttpResponse): Poli
   const options = statusOptions(response);
   const { status } = response;
   const fields = chatErrorFields(response.body);
-  const { code, message } = fields;
+  const { codes, message } = fields;
   const refusal = { ...options, endsRun: status === 401 || !hasAnswered };
   if (status !== 401 && isOutOfCredit(status, fields))
     return new PolicyError(`The credit or quota of the API key is used up: ${failure}. Check its plan and billing.`, { status, endsRun: true });
+  if (status === 403 && /^\s*</.test(response.body.subarray(0, 512).toString('utf8'))) {
+    return new PolicyError(`A firewall or proxy before the API refuses these requests with a web page: ${failure}`, refusal);
+  }
   if (status === 401 || status === 403) {
     const remedy = apiKeyVariable === null ? 'Set an API key' : `Check the key in ${apiKeyVariable}`;
     return new PolicyError(`The API rejected the key: ${failure}. ${remedy}.`, refusal);
   }
-  if (WRONG_PATH.includes(status) && lacksVersion(url) && !/model/i.test(code + message)) return wrongPath(context, status);
+  if (WRONG_PATH.includes(status) && lacksVersion(url) && !/model/i.test(codes.join(' ') + message)) return wrongPath(context, status);
   if (status === 404)
     return new PolicyError(
       `The API at this URL does not serve the model ${JSON.stringify(model)}: ${failure}. Check the model and the URL.`,
@@ -52,7 +55,7 @@ export function chatError(context: FailureContext, response: HttpResponse): Poli
   }
   if (/out of range float values/i.test(message)) return new NumericPolicyError(`The server computed NaN: ${failure}`, { status });
   if (refusesLength(response)) return new PromptTooLongError(`The prompt does not fit the model's window: ${failure}`, { status });
-  if (status === 429 && /request too large/i.test(message))
+  if ((status === 429 || status === 413) && /request too large/i.test(message))
     return new PolicyError(`The request alone exceeds the rate limit of the API key: ${failure}. Lower -t, or use a key with a higher limit.`, {
       status,
     });
@@ -61,7 +64,8 @@ export function chatError(context: FailureContext, response: HttpResponse): Poli
 
 /** False for the body of a 200 that is certainly a completion, which need not be parsed twice. */
 export function mayReportError(body: Buffer): boolean {
-  return /^\s*<|"(error|base_resp)"/.test(body.subarray(0, 4096).toString('latin1'));
+  const head = body.subarray(0, 4096).toString('latin1');
+  return /^\s*<|"(error|base_resp)"/.test(head) || !head.includes('"choices"');
 }
 
 /** The error in a 200 response; null if the reader of completions should judge it. `failure` of the context quotes the body. */
@@ -73,8 +77,11 @@ export function chatBodyError(context: FailureContext, body: Buffer): PolicyErro
     const message = `The API answered with a web page: ${context.failure}. Check the URL.`;
     return new PolicyError(message, { status: 200, retryable: true, endsRun: !context.hasAnswered });
   }
-  const { choices, error, base_resp: base } = fieldsOf(jsonOrNull(body.toString('utf8')));
-  if ((Array.isArray(choices) && choices.length > 0) || ((error === undefined || error === null) && !isMiniMaxFailure(base))) return null;
+  const json = jsonOrNull(body.toString('utf8'));
+  if (!isObject(json)) return null;
+  const { choices, error, base_resp: base } = json;
+  const isCompletion = Array.isArray(choices) && (choices.length > 0 || ((error === undefined || error === null) && !isMiniMaxFailure(base)));
+  if (isCompletion) return null;
   const status = statusIn(chatErrorFields(body), base);
   if (status !== null) return chatError(context, { status, headers: headersIn(error), body });
   // As if it were the 400 that it should be.
@@ -96,11 +103,11 @@ const CREDIT_WORDS =
   /insufficient (account )?(balance|credits?|funds)|balance is (too low|insufficient|not enough)|used all available credits|monthly spending limit|billing hard limit|check your billing details|free tier of the model has been exhausted|in good standing|key limit exceeded|余额不足|欠费/i;
 
 /** Gemini says "check your plan and billing details" for a limit per minute as well, so these words decide nothing. */
-function isOutOfCredit(status: number, { code, type, message }: ChatErrorFields): boolean {
+function isOutOfCredit(status: number, { codes, message }: ChatErrorFields): boolean {
   if (status === 402) return true;
   // MiniMax says so with a 500.
   if (status < 400 || (status > 429 && status !== 500)) return false;
-  return CREDIT_CODES.test(code) || CREDIT_CODES.test(type) || CREDIT_WORDS.test(message.slice(0, 400).replace(/plan and billing details/i, ''));
+  return codes.some((code) => CREDIT_CODES.test(code)) || CREDIT_WORDS.test(message.slice(0, 400).replace(/plan and billing details/i, ''));
 }
 
 /** Statuses of MiniMax's codes, which it sends with a 200. */
@@ -112,10 +119,11 @@ function isMiniMaxFailure(base: unknown): boolean {
 }
 
 /** The HTTP status that the body of a 200 reports; null if it reports none. */
-function statusIn({ code }: ChatErrorFields, base: unknown): number | null {
-  if (base !== undefined) return MINIMAX_STATUS[code] ?? null;
-  if (CREDIT_CODES.test(code)) return 402;
-  return /^[45]\d\d$/.test(code) ? Number(code) : null;
+function statusIn({ codes }: ChatErrorFields, base: unknown): number | null {
+  if (base !== undefined) return MINIMAX_STATUS[String(fieldsOf(base)['status_code'])] ?? null;
+  if (codes.some((code) => CREDIT_CODES.test(code))) return 402;
+  const status = codes.find((code) => /^[45]\d\d$/.test(code));
+  return status === undefined ? null : Number(status);
 }
 
 /** OpenRouter repeats the provider's headers in the body. */

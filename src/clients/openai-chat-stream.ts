@@ -6,6 +6,7 @@ import type OpenAI from 'openai';
 import type { ChatCompletionChunk } from 'openai/resources/chat/completions';
 import { PolicyError } from '../core/errors.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 import type { HttpResponse } from '../transport/http-endpoint.ts';
 import { chatErrorFields } from './chat-error-fields.ts';
 
@@ -31,8 +32,8 @@ const REFUSES_STREAM = /(does not|doesn't|not) support stream|stream(ing)? (is )
 /** True for a refusal of the option that makes a stream report its usage. */
 export function rejectsUsage({ status, body }: HttpResponse): boolean {
   if (status !== 400 && status !== 422) return false;
-  const { message, param } = chatErrorFields(body);
-  return /stream_options|include_usage/.test(param + message);
+  const { message, params } = chatErrorFields(body);
+  return /stream_options|include_usage/.test([...params, message].join(' '));
 }
 
 /**
@@ -56,8 +57,8 @@ export async function assembleChatStream(text: string, { openai, where }: { read
     // The parser's error may quote the text, and after a cut it is about the last line.
     throw new PolicyError(`The stream of ${where} has a part that is not JSON`, { retryable: true });
   }
-  // A server that reported an error may end there.
-  if (!assembly.hasError && !/^data: *\[DONE\]/m.test(text))
+  // A server that reported an error may end there, and gateways leave out [DONE].
+  if (!assembly.isEnded && !/^data: *\[DONE\]/m.test(text))
     throw new PolicyError(`The stream of ${where} was cut: it did not end with [DONE]`, { retryable: true });
   return assembly.completion;
 }
@@ -75,6 +76,11 @@ class Assembly {
     return isObject(this.#fields['error']) || typeof this.#fields['error'] === 'string';
   }
 
+  /** It has an error, or the reason of each choice's end: nothing of its text is missing. */
+  get isEnded(): boolean {
+    return this.hasError || (this.#choices.size > 0 && [...this.#choices.values()].every(({ finish_reason: reason }) => isSet(reason)));
+  }
+
   get completion(): unknown {
     const choices = [...this.#choices].toSorted(([a], [b]) => a - b).map(([, choice]) => choice);
     return { ...this.#fields, object: 'chat.completion', ...((choices.length > 0 || !this.hasError) && { choices }) };
@@ -82,7 +88,8 @@ class Assembly {
 
   add(chunk: unknown): void {
     const { choices, ...fields } = fieldsOf(chunk);
-    setKnown(this.#fields, fields);
+    // LMDeploy, and vLLM and SGLang in older versions, send the error itself.
+    setKnown(this.#fields, fields['object'] === 'error' ? { error: fields, ...fields } : fields);
     if (!Array.isArray(choices)) return;
     for (const [place, piece] of (choices as unknown[]).entries()) {
       const { index = place, delta, message, ...others } = fieldsOf(piece);
@@ -135,19 +142,26 @@ function partsOf(value: unknown): unknown[] {
   return Array.isArray(value) ? value : value === '' ? [] : [typeof value === 'string' ? { type: 'text', text: value } : value];
 }
 
-/** Items with an index, such as tool calls, are continued; others follow those before them. */
+/** Items with an index, and tool calls, are continued; others follow those before them. */
 function mergedItems(before: readonly unknown[], items: readonly unknown[]): unknown[] {
   const all = [...before];
   for (const item of items) {
-    const { index, id } = fieldsOf(item);
-    const known = index === undefined ? undefined : all.find((other) => fieldsOf(other)['index'] === index && !isOther(fieldsOf(other)['id'], id));
+    const { index, function: called } = fieldsOf(item);
+    const known =
+      index === undefined && called === undefined
+        ? undefined
+        : all.findLast((other) => fieldsOf(other)['index'] === index && !isOtherCall(fieldsOf(other), fieldsOf(item)));
     if (isObject(known) && isObject(item)) mergeDelta(known, item);
     else all.push(isObject(item) ? structuredClone(item) : item);
   }
   return all;
 }
 
-/** Some servers give every tool call the index 0: a second id is a second call. */
-function isOther(before: unknown, id: unknown): boolean {
-  return typeof before === 'string' && before !== '' && typeof id === 'string' && id !== '' && before !== id;
+/** Some servers give every tool call the index 0, or none: a second id is a second call, and so is a name behind whole arguments. */
+function isOtherCall(before: Fields, piece: Fields): boolean {
+  const [known, id] = [before['id'], piece['id']].map((value) => (typeof value === 'string' ? value : ''));
+  if (known !== '' && id !== '') return known !== id;
+  const { name } = fieldsOf(piece['function']);
+  const { arguments: args } = fieldsOf(before['function']);
+  return typeof name === 'string' && name !== '' && (isObject(args) || (typeof args === 'string' && isObject(jsonOrNull(args))));
 }

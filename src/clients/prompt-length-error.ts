@@ -3,8 +3,6 @@
  * OpenAI, Azure, Anthropic, Bedrock, Gemini, DeepSeek, xAI, Mistral, Groq, Fireworks, Together, Cerebras, Perplexity, Poolside, Moonshot, MiniMax, DashScope, GLM, Copilot,
  * OpenRouter, LiteLLM, TGI, Ollama, LM Studio, llama.cpp, SGLang and vLLM.
  */
-import { fieldsOf } from '../schemas/is-object.ts';
-import { jsonOrNull } from '../schemas/json-or-null.ts';
 import type { HttpResponse } from '../transport/http-endpoint.ts';
 import { chatErrorFields } from './chat-error-fields.ts';
 
@@ -12,14 +10,14 @@ import { chatErrorFields } from './chat-error-fields.ts';
 export const LIMIT_TOO_LARGE = /max_(completion_)?tokens'?( or '?max_completion_tokens'?)? is too large/i;
 
 const CODES =
-  /^(context_length_exceeded|exceed_context_size_error|context_window_exceeded|model_context_window_exceeded|contextwindowexceedederror|context_limit_exceeded|context_overflow|prompt_too_long|input_too_long|string_above_max_length|model_max_prompt_tokens_exceeded|max_prompt_tokens_exceeded|request_too_large|1261)$/i;
+  /^(context_length_exceeded|exceed_context_size_error|context_window_exceeded|model_context_window_exceeded|contextwindowexceedederror|context_limit_exceeded|context_overflow|prompt_too_long|input_too_long|tokens_too_long|tokens_limit_reached|string_above_max_length|model_max_prompt_tokens_exceeded|max_prompt_tokens_exceeded|request_too_large|1261)$/i;
 
 const WORDINGS = [
-  /context[ _-]?(length|window|size|limit)/i,
+  /context[ _-]?(length|window|size|limit)|(max(imum)?|exceeds? the|exceeded the) context\b/i,
   /maximum (context|prompt|input|allowed input|sequence|model)('s)?[ _-](context[ _-])?(length|window|size|limit|count|tokens?|len)/i,
   /max(imum)?[ _](prompt|input|model|sequence)[ _](length|tokens|len)/i,
-  /(prompt|input|inputs|request|messages|conversation|text) (is|are|was|were) too (long|large)/i,
-  /prompt too long|input too long|too many (input |prompt )?tokens(?! per)/i,
+  /(prompt|input|inputs|request|messages|conversation|text|content)( tokens)? ((is|are|was|were) )?too (long|large)/i,
+  /too many (input |prompt )?tokens(?! per)|token count exceeds/i,
   /input[ _](token[ _])?(length|count|tokens|limit)[^.]{0,120}(exceed|longer|greater|more than|too|larger|at most|maximum)/i,
   /(exceed|longer than|larger than|greater than)[^.]{0,120}(context|window|model'?s? (maximum|limit)|(maximum|max|allowed|limit)[^.]{0,40}tokens|token limit)/i,
   /range of input length should be/i,
@@ -43,20 +41,32 @@ const OTHER_LIMITS =
 
 /** Words of a limit of new tokens that no model of this server allows: no prompt would change it. */
 const OF_OUTPUT =
-  /(?<!\+ .{0,40})max(imum)?[ _](completion_|new_|output_)?tokens[`'"]?( you requested| \([^)]*\))? (must|should|is too|cannot|exceeds?|value)|output tokens exceeds?|maximum output (limit|tokens|for this model)|maximum value for `?max_tokens/i;
+  /(?<!\+ .{0,40})max(imum)?[ _](completion_|new_|output_)?tokens[`'"]?( you requested| \([^)]*\))? (must|should|is too|cannot|exceeds?|value)|output tokens exceeds?|(?<!input and )maximum output (limit|tokens|for this model)|maximum value for `?max_tokens/i;
 
 /** True if the response says that the prompt does not fit the model's window. llama.cpp says so with a 500, some gateways with a 413 that has no text. */
 export function refusesLength({ status, body }: HttpResponse): boolean {
   if (![400, 413, 422, 500].includes(status)) return false;
-  const { code, type, message, param } = chatErrorFields(body);
-  if (CODES.test(code) || CODES.test(type) || param === 'input_tokens') return true;
-  if (hasOverflowingCounts(body)) return true;
+  const { codes, message, params, numbers } = chatErrorFields(body);
+  if (codes.some((code) => CODES.test(code)) || params.includes('input_tokens') || hasOverflowingCounts(numbers)) return true;
   const text = message.slice(0, 4000);
+  // A proxy that takes no body of this size says so in its own words, often with a page.
+  if (status === 413) return !OTHER_LIMITS.test(text.replace(/<[^>]*>/g, ' '));
   if (status === 500 && /ContextWindowExceededError/.test(text)) return true;
-  if (status === 500) return /context (size|length|window)[^.]{0,40}exceed|exceed[^.]{0,40}context (size|length|window)/i.test(text);
-  if (text.trim() === '') return status === 413 || (status === 400 && body.length === 0);
+  if (status === 500)
+    return /context (size|length|window)[^.]{0,40}exceed|exceed[^.]{0,40}context (size|length|window)|prompt (is )?too (long|large)/i.test(text);
+  if (text.trim() === '') return status === 400 && body.length === 0;
   if (OF_OUTPUT.test(text) && !LIMIT_TOO_LARGE.test(text) && !/must be at least 1/i.test(text)) return false;
-  return !OTHER_LIMITS.test(text) && WORDINGS.some((wording) => wording.test(text));
+  return !OTHER_LIMITS.test(text) && (WORDINGS.some((wording) => wording.test(text)) || saysMoreThan(text));
+}
+
+/** The message gives the size of the prompt and, after it, a limit that is smaller, as in "Prompt length 9001 is greater than max_seq_len 8192". */
+function saysMoreThan(message: string): boolean {
+  if (/max_(completion_|new_)?tokens|output/i.test(message)) return false;
+  const [, size, limit] =
+    /(?:prompt|input|request|messages|sequence)[^.\d]{0,60}([\d,]{3,})[^.\d]{0,60}(?:exceed|greater|longer|larger|more than|above|max|limit|>)[^.\d]{0,60}([\d,]{3,})/i.exec(
+      message,
+    ) ?? [];
+  return Number(size?.replaceAll(',', '')) > Number(limit?.replaceAll(',', ''));
 }
 
 /** True if the error gives the window and the prompt's tokens in words, and the prompt alone fits: the limit of new tokens is too large. */
@@ -70,10 +80,8 @@ export function promptFits(message: string): boolean {
 }
 
 /** The error gives the number of the prompt's tokens and the window's size, and the first is larger. */
-function hasOverflowingCounts(body: Buffer): boolean {
-  const parsed = fieldsOf(jsonOrNull(body.subarray(0, 65_536).toString('utf8')));
-  const fields = { ...parsed, ...fieldsOf(parsed['error']) } as Readonly<Record<string, unknown>>;
-  const first = (names: readonly string[]) => names.map((name) => fields[name]).find((value) => typeof value === 'number');
+function hasOverflowingCounts(numbers: ReadonlyMap<string, number>): boolean {
+  const first = (names: readonly string[]) => names.map((name) => numbers.get(name)).find((value) => value !== undefined);
   const prompt = first(['n_prompt_tokens', 'prompt_tokens', 'input_tokens', 'num_tokens']);
   const window = first(['n_ctx', 'context_length', 'max_context_length', 'max_model_len', 'context_window', 'max_input_tokens']);
   return prompt !== undefined && window !== undefined && prompt >= window;

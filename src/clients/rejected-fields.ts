@@ -2,8 +2,6 @@
  * The request fields that a chat server has rejected: they are left out of all later requests to it. Models differ in the fields that they take: OpenAI's reasoning models reject
  * `temperature`, `top_p`, `stop` and `max_tokens`, Claude rejects `temperature` together with `top_p`, some servers an unknown field of a message.
  */
-import { fieldsOf, isObject } from '../schemas/is-object.ts';
-import { jsonOrNull } from '../schemas/json-or-null.ts';
 import type { HttpResponse } from '../transport/http-endpoint.ts';
 import { chatErrorFields } from './chat-error-fields.ts';
 import type { ChatBody } from './openai-chat-request.ts';
@@ -41,12 +39,11 @@ export class RejectedFields {
    */
   learn(response: HttpResponse, body: ChatBody): readonly string[] {
     if (response.status !== 400 && response.status !== 422) return [];
-    const { message: whole, param } = chatErrorFields(response.body);
+    const { message: whole, params, codes } = chatErrorFields(response.body);
     const message = withoutQuotations(whole);
-    const places = refusedPlaces(response.body);
-    const names = (pattern: RegExp, name: string) => (places === null ? param === name || pattern.test(message) : places.includes(name));
+    const names = (pattern: RegExp, name: string) => params.includes(name) || pattern.test(message);
     // Another request may have learned it while this one was under way.
-    if ('max_tokens' in body && refusesMaxTokens(param, message)) {
+    if ('max_tokens' in body && (refusesMaxTokens(params, message) || (params.includes('max_tokens') && codes.includes('extra_forbidden')))) {
       this.limitField = 'max_completion_tokens';
       return ['max_tokens'];
     }
@@ -80,13 +77,6 @@ export class RejectedFields {
   }
 }
 
-/** The fields that pydantic (vLLM, FastAPI) names in the places of its errors; null if the body has another form. Its messages repeat the whole request. */
-function refusedPlaces(body: Buffer): readonly string[] | null {
-  const { detail } = fieldsOf(jsonOrNull(body.subarray(0, 262_144).toString('utf8')));
-  if (!Array.isArray(detail) || !detail.every((entry) => isObject(entry) && Array.isArray(entry['loc']))) return null;
-  return detail.flatMap((entry) => (entry as { loc: unknown[] }).loc.filter((part) => typeof part === 'string'));
-}
-
 /** Without texts in quotation marks that are no names: they may be those of the prompt. */
 function withoutQuotations(message: string): string {
   return message.replace(/(?<!\w)(["'`])((?:(?!\1).)*)\1/gs, (quoted, _mark, inner: string) => (/\s/.test(inner.trim()) ? '' : quoted));
@@ -98,8 +88,12 @@ function isAboutRange(message: string): boolean {
 }
 
 /** True for a refusal that requires the limit under its newer name. */
-function refusesMaxTokens(param: string, message: string): boolean {
-  return /max_tokens/.test(param + message) && /max_completion_tokens|not supported|unsupported/i.test(message) && !LIMIT_TOO_LARGE.test(message);
+function refusesMaxTokens(params: readonly string[], message: string): boolean {
+  return (
+    /max_tokens/.test([...params, message].join(' ')) &&
+    /max_completion_tokens|not supported|unsupported/i.test(message) &&
+    !LIMIT_TOO_LARGE.test(message)
+  );
 }
 
 /** Names of the fields that messages and calls carry for the server. */

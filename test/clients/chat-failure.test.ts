@@ -49,9 +49,9 @@ describe('chatError', () => {
     expect(chatError(context, response(status, body as object))).toMatchObject({ endsRun: false, retryable: true, status });
   });
 
-  test('a request that exceeds the limit alone is not repeated', () => {
+  test.each([429, 413])('a request that exceeds the limit alone is not repeated: %i', (status) => {
     const message = 'Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000.';
-    expect(chatError(context, response(429, { error: { message, code: 'rate_limit_exceeded' } }))).toMatchObject({
+    expect(chatError(context, response(status, { error: { message, code: 'rate_limit_exceeded' } }))).toMatchObject({
       retryable: false,
       endsRun: false,
     });
@@ -65,6 +65,11 @@ describe('chatError', () => {
   test('a 404 that names the model gets no hint about the path', () => {
     const error = chatError({ ...context, url: 'http://host' }, response(404, { error: { message: 'model "m" not found' } }));
     expect(error.message).toMatch(/does not serve the model "m".*Check the model/);
+  });
+
+  test('the page of a firewall is no refusal of the key', () => {
+    const error = chatError({ ...context, hasAnswered: false }, response(403, '<!DOCTYPE html><title>Attention Required! | Cloudflare</title>'));
+    expect(error).toMatchObject({ endsRun: true, message: expect.stringMatching(/^A firewall or proxy before the API refuses/) });
   });
 
   test('a redirect names its target without secrets', () => {
@@ -102,6 +107,12 @@ describe('chatBodyError', () => {
       { base_resp: { status_code: 1008, status_msg: 'insufficient balance' }, choices: null },
       { status: 402, endsRun: true },
     ],
+    [
+      { object: 'error', message: 'slow down', type: 'TooManyRequests', code: 429 },
+      { status: 429, retryable: true },
+    ],
+    [{ object: 'error', message: "This model's maximum context length is 4096 tokens" }, { name: 'PromptTooLongError' }],
+    [{ detail: 'Input is too long for this model' }, { name: 'PromptTooLongError' }],
     [{ base_resp: { status_code: 1002, status_msg: 'rate limit' } }, { status: 429, retryable: true }],
   ])('an error in the body of a 200 counts as its status: %j', (value, expected) => {
     expect(chatBodyError(context, body(value))).toMatchObject(expected);

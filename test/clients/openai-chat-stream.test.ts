@@ -60,6 +60,37 @@ describe('assembleChatStream', () => {
     });
   });
 
+  test('tool calls without an index are continued until the next id, or the next name behind whole arguments', async () => {
+    const call = (id: string | undefined, name: string | undefined, args: string) => ({
+      tool_calls: [{ ...(id !== undefined && { id }), function: { ...(name !== undefined && { name }), arguments: args } }],
+    });
+    const expected = (ids: readonly (string | undefined)[]) => ({
+      tool_calls: [
+        { ...(ids[0] !== undefined && { id: ids[0] }), function: { name: 'search', arguments: '{"q":"x"}' } },
+        { ...(ids[1] !== undefined && { id: ids[1] }), function: { name: 'search', arguments: '{}' } },
+      ],
+    });
+    const whole = await messageOf(
+      call('a', 'search', '{"q":'),
+      call(undefined, undefined, '"x"}'),
+      call('b', 'search', ''),
+      call('b', undefined, '{}'),
+    );
+    expect(whole).toEqual(expected(['a', 'b']));
+    const nameless = await messageOf(call(undefined, 'search', '{"q":'), call(undefined, undefined, '"x"}'), call(undefined, 'search', '{}'));
+    expect(nameless).toEqual(expected([undefined, undefined]));
+  });
+
+  test('a stream whose choice says why it ended is whole without [DONE]', async () => {
+    const text = events(delta({ content: 'a' }), delta({}, { finish_reason: 'stop' })).replace('data: [DONE]\n\n', '');
+    expect(await assemble(text)).toMatchObject({ choices: [{ finish_reason: 'stop', message: { content: 'a' } }] });
+  });
+
+  test('an event that is an error itself is the error of the completion', async () => {
+    const error = { object: 'error', message: 'context too long', code: 400 };
+    expect(await assemble(events(delta({ content: 'a' }), error))).toMatchObject({ error });
+  });
+
   test('unknown fields are kept, texts in them joined', async () => {
     const details = (fields: object) => ({ reasoning_details: [{ index: 0, type: 'reasoning.text', ...fields }] });
     const message = await messageOf(

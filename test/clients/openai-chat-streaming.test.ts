@@ -7,13 +7,14 @@ import { loopback, readText, sendJson } from '../transport/loopback.ts';
 const forever = new AbortController().signal;
 type Body = Readonly<Record<string, unknown>>;
 
-function sendStream(response: ServerResponse, contents: readonly string[], { end = 'data: [DONE]\n\n' } = {}): void {
+function sendStream(response: ServerResponse, contents: readonly string[], { isCut = false } = {}): void {
   response.writeHead(200, { 'content-type': 'text/event-stream' });
   for (const content of contents)
     response.write(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n: keep-alive\n\n`);
+  if (isCut) return void response.end();
   response.write(`data: ${JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })}\n\n`);
   response.write(`data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } })}\n\n`);
-  response.end(end);
+  response.end('data: [DONE]\n\n');
 }
 
 /** Asks twice, one after the other. */
@@ -96,7 +97,7 @@ describe('OpenAIChatClient and streams', () => {
   });
 
   test('a stream that was cut is asked for again', async () => {
-    const cut = (response: ServerResponse) => sendStream(response, ['Par'], { end: '' });
+    const cut = (response: ServerResponse) => sendStream(response, ['Par'], { isCut: true });
     const { results, bodies } = await asking((_, response, n) => (n % 2 === 1 ? cut(response) : sendStream(response, ['Paris.'])), { stream: true });
     expect(results).toMatchObject([answered, answered]);
     expect(bodies).toHaveLength(4);

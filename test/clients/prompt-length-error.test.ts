@@ -74,9 +74,50 @@ describe('refusesLength', () => {
         { param: 'input_tokens' },
       ),
     ],
+    [
+      'OpenRouter, of its provider',
+      said('Provider returned error', { code: 400, metadata: { raw: 'prompt is too long: 200001 tokens > 200000 maximum' } }),
+    ],
+    [
+      'OpenRouter, of its provider',
+      said('Provider returned error', { code: 400, metadata: { raw: JSON.stringify({ error: { message: 'x', code: 'context_length_exceeded' } }) } }),
+    ],
+    ['TabbyAPI', { detail: 'Prompt length 9001 is greater than max_seq_len 8192' }],
+    ['AI21', { detail: 'Request too long: 300000 tokens, max is 262144' }],
+    ['KoboldCpp', { detail: { msg: 'Max context exceeded', type: 'bad_input' } }],
+    ['Writer', { errors: [{ description: 'Content is too long', key: 'fail.input.invalid' }] }],
+    ['Baidu', said('Prompt tokens too long', { code: 'tokens_too_long' })],
+    [
+      'Cloudflare',
+      {
+        errors: [
+          {
+            message: 'AiError: The estimated number of input and maximum output tokens (9000) exceeded this model context window limit (7968).',
+            code: 5021,
+          },
+        ],
+        success: false,
+      },
+    ],
     ['Poolside', said('Input text token length 140000 exceeds the maximum 131072 tokens')],
   ])('knows the words of %s (%#)', (_, body) => {
     expect(refusesLength(answered(body))).toBe(true);
+  });
+
+  it.each([
+    ['nginx', '<html>\r\n<head><title>413 Request Entity Too Large</title></head>\r\n<body><h1>413 Request Entity Too Large</h1></body></html>'],
+    ['Cloudflare', '<html><head><title>413 Payload Too Large</title></head><body><center>cloudflare</center><img src="image.png"></body></html>'],
+    ['Vercel', said('Request Entity Too Large', { code: 'FUNCTION_PAYLOAD_TOO_LARGE' })],
+    ['axum', 'Failed to buffer the request body: length limit exceeded'],
+    ['GitHub', said('Request body too large for gpt-4o model. Max size: 8000 tokens.', { code: 'tokens_limit_reached' })],
+  ])('knows the 413 of %s', (_, body) => {
+    expect(refusesLength(answered(body, 413))).toBe(true);
+  });
+
+  it('takes the 413 of Groq for a rate limit', () => {
+    const message =
+      'Request too large for model `llama` on tokens per minute (TPM): Limit 6000, Requested 7214, please reduce your message size and try again.';
+    expect(refusesLength(answered(said(message, { code: 'rate_limit_exceeded' }), 413))).toBe(false);
   });
 
   it('knows a 500 of llama.cpp, and refusals of Cerebras without a body', () => {

@@ -53,6 +53,27 @@ describe('RejectedFields', () => {
     ['others', openai('Model does not support stop'), ['stop']],
     ['Anthropic', { error: { message: '`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled.' } }, ['top_p']],
     ['pydantic', { detail: [{ type: 'extra_forbidden', loc: ['body', 'seed'], msg: 'Extra inputs are not permitted', input: BODY }] }, ['seed']],
+    ['a gateway, as a text', openai(JSON.stringify(openai("Unsupported parameter: 'stop' is not supported with this model.", 'stop'))), ['stop']],
+    [
+      'OpenRouter, of its provider',
+      { error: { message: 'Provider returned error', code: 400, metadata: { raw: JSON.stringify(openai("'temperature' is unsupported here")) } } },
+      ['temperature'],
+    ],
+    [
+      'LiteLLM, in Python',
+      openai(`litellm.BadRequestError: Error code: 400 - {'error': {'message': "Unsupported parameter: 'stop' is not supported.", 'param': None}}`),
+      ['stop'],
+    ],
+    [
+      'a gateway, for the limit',
+      openai(JSON.stringify(openai("Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."))),
+      ['max_tokens'],
+    ],
+    ['FastAPI', { detail: 'temperature is not supported for this model' }, ['temperature']],
+    ['a problem (RFC 9457)', { type: 'about:blank', title: 'Bad Request', status: 400, detail: "Parameter 'seed' is not supported" }, ['seed']],
+    ['Cloudflare', { errors: [{ message: 'top_p is not permitted for this model' }] }, ['top_p']],
+    ['Zod', { error: { issues: [{ code: 'unrecognized_keys', keys: ['seed'], path: [], message: 'Unrecognized key' }] } }, ['seed']],
+    ['pydantic', { detail: [{ type: 'extra_forbidden', loc: ['body', 'max_tokens'], msg: 'Extra inputs are not permitted' }] }, ['max_tokens']],
     ['TGI', { error: 'Input validation error: `temperature` must be strictly positive', error_type: 'validation' }, ['temperature']],
   ])('learns from the words of %s (%#)', (_, error, names) => {
     const rejected = new RejectedFields();
