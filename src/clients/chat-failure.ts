@@ -98,16 +98,18 @@ function wrongPath({ failure, url, hasAnswered }: FailureContext, status: number
 /** Codes and types of OpenAI, Moonshot, DashScope and others for an account that cannot pay. */
 const CREDIT_CODES =
   /^(insufficient_(quota|balance|credits?|funds)|billing_(hard_limit_reached|not_active)|exceeded_current_quota_error|arrearage|allocationquota\.freetieronly)$/i;
-/** Wordings of Anthropic, DeepSeek, SiliconFlow, xAI, Zhipu and others. A rate limit that more credit would raise is none of them. */
+/**
+ * Wordings of Anthropic, DeepSeek, SiliconFlow, xAI, Zhipu and others. A rate limit that more credit would raise is none of them, and neither is "check your plan and billing
+ * details": Gemini says so of a limit per minute as well.
+ */
 const CREDIT_WORDS =
   /insufficient (account )?(balance|credits?|funds)|balance is (too low|insufficient|not enough)|used all available credits|monthly spending limit|billing hard limit|check your billing details|free tier of the model has been exhausted|in good standing|key limit exceeded|余额不足|欠费/i;
 
-/** Gemini says "check your plan and billing details" for a limit per minute as well, so these words decide nothing. */
 function isOutOfCredit(status: number, { codes, message }: ChatErrorFields): boolean {
   if (status === 402) return true;
   // MiniMax says so with a 500.
   if (status < 400 || (status > 429 && status !== 500)) return false;
-  return codes.some((code) => CREDIT_CODES.test(code)) || CREDIT_WORDS.test(message.slice(0, 400).replace(/plan and billing details/i, ''));
+  return codes.some((code) => CREDIT_CODES.test(code)) || CREDIT_WORDS.test(message.slice(0, 400));
 }
 
 /** Statuses of MiniMax's codes, which it sends with a 200. */

@@ -57,6 +57,7 @@ describe('OpenAIChatClient', () => {
     ['no choices', (_, response) => sendJson(response, 200, { choices: [] })],
     ['null content', (_, response) => sendJson(response, 200, { choices: [{ finish_reason: 'stop', message: { content: null } }] })],
     ['a null answer', (_, response) => sendJson(response, 200, null)],
+    ['an error next to an answer', (_, response) => sendJson(response, 200, { ...good, error: { message: 'upstream failed', code: 502 } })],
     ['an error with status 200', (_, response) => sendJson(response, 200, { error: { message: 'upstream failed', code: 502 } })],
   ])('survives %s by asking again', async (_, handler) => {
     expect(await outcome([handler])).toMatchObject({ result: 'ok', requests: 2 });

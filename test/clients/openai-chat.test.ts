@@ -149,6 +149,11 @@ describe('OpenAIChatClient', () => {
     expect(body).not.toHaveProperty('max_tokens');
   });
 
+  test('leaves out what the sampling sets to null', async () => {
+    const { body } = await sent({ sampling: { temperature: null, topP: null, leaveOut: ['stop', 'max_tokens'] }, stop: ['</search>'] });
+    expect(body).toEqual({ model: 'm', messages: [{ role: 'user', content: 'Who?' }] });
+  });
+
   test('passes further sampling fields on; max_completion_tokens takes the place of max_tokens', async () => {
     const { body } = await sent({ sampling: { temperature: 0, topP: 0.9, extra: { top_k: 5, max_completion_tokens: 9 } } });
     expect(body).toMatchObject({ temperature: 0, top_p: 0.9, top_k: 5, max_completion_tokens: 9 });
@@ -215,6 +220,15 @@ describe('OpenAIChatClient', () => {
     expect((await reading(completion(''))).text).toBe('');
   });
 
+  test('makes half surrogates valid in texts, thoughts and calls', async () => {
+    const message = { role: 'assistant', content: 'a\ud800b', reasoning_content: 'c\udc00' };
+    expect(await reading(completion('', { message }))).toMatchObject({ text: 'a\ufffdb', reasoning: 'c\ufffd' });
+    expect((await reading(completion(['a\ud800', { type: 'text', text: 'b' }]))).text).toBe('a\ufffdb');
+    const call = { id: '1', type: 'function', function: { name: 'search', arguments: '{"query": "\ud800"}' } };
+    const { toolCalls } = await reading(completion(null, { message: { role: 'assistant', content: null, tool_calls: [call] } }));
+    expect(toolCalls).toMatchObject([{ arguments: '{"query": "\ufffd"}' }]);
+  });
+
   const stops = ['</search>', '</answer>'];
   test('fails where a stop string ended the thoughts and there is no text', async () => {
     const message = { role: 'assistant', content: '', reasoning_content: 'hm <search> cap' };
@@ -237,6 +251,26 @@ describe('OpenAIChatClient', () => {
     expect(await reading(completion(content, choice), stops)).toMatchObject({ text, stopReason });
     expect((await reading(completion(content, choice), stops)).stopIsGuess).toBe(guessed);
   });
+  test.each([
+    ['guesses', '<search> q ', {}],
+    ['cannot know', 'no tags, and no answer <search', {}, ['Observation:']],
+  ])('with strict stops ends the run where it %s', async (_, content, choice, stop = stops) => {
+    await using server = await loopback((_request, response) => sendJson(response, 200, completion(content, choice)));
+    await using client = connect([server.url], { strictStops: true });
+    await using lease = await client.lease(forever);
+    await expect(ask(lease, { stop })).rejects.toMatchObject({ endsRun: true, message: expect.stringContaining('null for stop') });
+    expect(server.requests).toHaveLength(1);
+  });
+  test.each([
+    ['a server that names its stop string', '<search> q ', { stop_reason: '</search>' }],
+    ['a text that was cut here', '<search> q </search> and more', {}],
+  ])('strict stops accept %s', async (_, content, choice) => {
+    await using server = await loopback((_request, response) => sendJson(response, 200, completion(content, choice)));
+    await using client = connect([server.url], { strictStops: true });
+    await using lease = await client.lease(forever);
+    expect(await ask(lease, { stop: stops })).toMatchObject({ text: '<search> q </search>' });
+  });
+
   test.each([
     ['without an open tag', 'no tags', {}],
     ['after an answer', '<think> <search> or not </think><answer> Rome </answer>', {}, ['</search>']],

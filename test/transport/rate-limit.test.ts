@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { PolicyError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
-import { RateLimit } from '../../src/transport/rate-limit.ts';
+import { RateLimit, WaitTooLong } from '../../src/transport/rate-limit.ts';
 import { withRetries } from '../../src/transport/retry.ts';
 
 const signal = new AbortController().signal;
@@ -79,6 +79,19 @@ describe('RateLimit', () => {
     const other = withRetries(async () => void order.push('other'), options);
     await Promise.all([first, other]);
     expect(order).toEqual(['refused', 'refused', 'other']);
+  });
+
+  test('a refusal that asks for longer than is allowed ends the wait of all at once', async () => {
+    const limit = new RateLimit();
+    const began = performance.now();
+    const random = Random.fromSeed(0);
+    limit.enterAtOnce()!.refused({ error: new PolicyError('slow down', { status: 429, retryAfterMs: 1 }), baseDelayMs: 1, random });
+    const options = { signal, maxWaitMs: 600_000, sinceMs: began, goesFirst: false };
+    const first = await limit.enter(options);
+    const waiting = limit.enter(options);
+    first.refused({ error: new PolicyError('an hour', { status: 429, retryAfterMs: 3_600_000 }), baseDelayMs: 1, random });
+    // Without the hour it would wait for ten minutes.
+    await expect(waiting).rejects.toBeInstanceOf(WaitTooLong);
   });
 
   test('clients of one server and key share it until all have closed', () => {
