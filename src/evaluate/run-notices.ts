@@ -40,7 +40,7 @@ export function runNotices(
 }
 
 /** What the server did with the environment's stop strings, if the texts may differ for it. */
-function stopNotices(rollouts: readonly RecordedRollout[]): string[] {
+export function stopNotices(rollouts: readonly RecordedRollout[]): string[] {
   const turns = rollouts.reduce((sum, rollout) => sum + rollout.turns, 0);
   const guessed = rollouts.reduce((sum, { guessedStops = 0 }) => sum + guessedStops, 0);
   const ignored = rollouts.reduce((sum, { ignoredStops = 0 }) => sum + ignoredStops, 0);
@@ -48,8 +48,8 @@ function stopNotices(rollouts: readonly RecordedRollout[]): string[] {
     ...(guessed === 0
       ? []
       : [
-          `${guessed} of ${turns} turns: the server does not say whether a stop string ended the text, so that it was guessed from the tags (guessed_stops). ` +
-            `-S '{"stop": null}' has the texts cut here instead, at the cost of more tokens; --strict-stops refuses guesses.`,
+          `${guessed} of ${turns} turns: the server does not say whether a stop string ended the text, so this was guessed from the tags (guessed_stops). ` +
+            `-S '{"stop": null}' sends no stop strings and cuts the texts here, at the cost of more tokens; --strict-stops refuses guesses.`,
         ]),
     ...(ignored === 0 ? [] : [`${ignored} of ${turns} turns: the server went on after a stop string; the texts were cut there.`]),
   ];

@@ -1,5 +1,6 @@
 /** The page of an evaluation: its settings, and the summary that `vf-eval --json` prints, computed again from the figures of its rollouts. */
 import { estimate } from '../core/statistics.ts';
+import { stopNotices } from '../evaluate/run-notices.ts';
 import { type Figures, figures, type FiguresOptions } from '../evaluate/summary.ts';
 import type { RecordedRollout } from '../evaluate/recorded-rollout.ts';
 import { type Estimate as SummaryEstimate, summaryToWire, type Summary } from '../schemas/summary.ts';
@@ -25,6 +26,7 @@ export async function evaluationDetail(run: OpenRun): Promise<EvaluationDetail> 
 
 function summaryOf(table: RolloutTable, metadata: Fields, directory: string): Record<string, unknown> {
   const perExample = numberOf(metadata['rollouts_per_example']) ?? 1;
+  const rollouts = recordedRollouts(table);
   const seconds = numberOf(metadata['time']) ?? 0;
   const kind = textOf(fieldsOf(metadata['policy'])['kind']);
   const summary: Summary = {
@@ -32,19 +34,19 @@ function summaryOf(table: RolloutTable, metadata: Fields, directory: string): Re
     model: textOf(metadata['model']) ?? '',
     policyKind: kind === 'tokens' || kind === 'none' ? kind : 'chat',
     directory,
-    ...figuresOf(table, { planned: numberOf(metadata['num_planned']) ?? table.size, rolloutsPerExample: perExample }),
+    ...figuresOf(table, rollouts, { planned: numberOf(metadata['num_planned']) ?? table.size, rolloutsPerExample: perExample }),
     wallSeconds: seconds,
     rolloutsPerSecond: seconds === 0 ? null : table.size / seconds,
     sample: null,
-    notices: [],
+    notices: stopNotices(rollouts),
   };
   const { sample: _, ...wire } = summaryToWire(summary);
   const { roles, cost } = metadata;
   return { ...wire, ...(roles === undefined ? {} : { roles }), ...(cost === undefined ? {} : { cost }) };
 }
 
-function figuresOf(table: RolloutTable, options: FiguresOptions): Figures {
-  const { tasks, ...found } = figures(recordedRollouts(table), options);
+function figuresOf(table: RolloutTable, rollouts: readonly RecordedRollout[], options: FiguresOptions): Figures {
+  const { tasks, ...found } = figures(rollouts, options);
   const task = table.name('task');
   const withMetrics = ([name, one]: [string, NonNullable<Figures['tasks']>[string]]) => [
     name,
@@ -79,9 +81,8 @@ const NO_POLICY = { model: '', version: 0 };
 /** The parts of rollouts that the summary reads, without their metrics. The objects hold no figures themselves, so that 100,000 of them take little memory. */
 function recordedRollouts(table: RolloutTable): RecordedRollout[] {
   const [group, stop, error, reason, task] = (['group', 'stop', 'error', 'reason', 'task'] as const).map((name) => table.name(name)) as RowNames;
-  const [reward, turns, truncated, input, output, cached] = ['reward', 'turns', 'truncated', 'input', 'tokens', 'cached'].map((name) =>
-    table.number(name),
-  ) as RowNumbers;
+  const columns = ['reward', 'turns', 'truncated', 'input', 'tokens', 'cached', 'guessed', 'ignored'];
+  const [reward, turns, truncated, input, output, cached, guessed, ignored] = columns.map((name) => table.number(name)) as RowNumbers;
   class TableRollout implements RecordedRollout {
     readonly row: number;
     readonly metrics = NO_METRICS;
@@ -128,6 +129,14 @@ function recordedRollouts(table: RolloutTable): RecordedRollout[] {
       return truncated(this.row) === 1;
     }
 
+    get guessedStops() {
+      return orNull(guessed(this.row)) ?? 0;
+    }
+
+    get ignoredStops() {
+      return orNull(ignored(this.row)) ?? 0;
+    }
+
     get turns() {
       return orNull(turns(this.row)) ?? 0;
     }
@@ -142,7 +151,7 @@ function recordedRollouts(table: RolloutTable): RecordedRollout[] {
 type RowName = (row: number) => string | null;
 type RowNumber = (row: number) => number;
 type RowNames = [RowName, RowName, RowName, RowName, RowName];
-type RowNumbers = [RowNumber, RowNumber, RowNumber, RowNumber, RowNumber, RowNumber];
+type RowNumbers = [RowNumber, RowNumber, RowNumber, RowNumber, RowNumber, RowNumber, RowNumber, RowNumber];
 
 function factsOfMetadata(metadata: Fields): EvaluationDetail['facts'] {
   const config = fieldsOf(metadata['config']);

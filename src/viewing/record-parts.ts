@@ -28,29 +28,38 @@ export function partsOf(record: Fields): Part[] {
   const isRich = completion.some(
     (message) => listOf(message['tool_calls']).length > 0 || listOf(message['parts']).some((part) => fieldsOf(part)['type'] === 'image'),
   );
-  if (segments.length === 0 || isRich)
+  if (segments.length === 0 || isRich) {
+    const turns = segments.filter(({ kind }) => kind === 'model').values();
     return completion.map((message) => {
       const { role, content, tool_calls } = messageOf(message);
-      return { kind: role === 'assistant' ? 'model' : role, content, tool_calls };
+      return role === 'assistant' ? { kind: 'model', content, tool_calls, ...thoughtsOf(turns.next().value) } : { kind: role, content, tool_calls };
     });
+  }
   const promptLength = numberOf(record['prompt_length']) ?? 0;
   const images = imagesOf(record).filter(({ offset }) => offset >= promptLength);
   return segments.map((segment) => ({
     kind: textOf(segment['kind']) ?? '',
     content: markedContent(textOf(segment['text']) ?? '', segment['kind'] === 'model' ? [] : images),
     tool_calls: [],
+    ...thoughtsOf(segment),
   }));
+}
+
+function thoughtsOf({ reasoning }: Fields = {}): Pick<Part, 'reasoning'> {
+  return typeof reasoning === 'string' && reasoning.trim() !== '' ? { reasoning } : {};
 }
 
 export function askedOf(record: Fields): Asked[] {
   return listOf(record['asked']).map((one) => {
-    const { role, model, messages, text, ms, attempts, usage } = fieldsOf(one);
+    const call = fieldsOf(one);
+    const { role, model, messages, text, ms, attempts, usage } = call;
     const { input_tokens: input, output_tokens: output } = fieldsOf(usage);
     return {
       role: textOf(role) ?? '',
       model: textOf(model) ?? '',
       messages: listOf(messages).map(messageOf),
       text: textOf(text) ?? '',
+      ...thoughtsOf(call),
       ms: numberOf(ms) ?? 0,
       attempts: numberOf(attempts) ?? 1,
       input_tokens: numberOf(input) ?? 0,

@@ -114,6 +114,8 @@ function factsOfRollout(record: Fields, { isUnpaid }: Pick<TableFigures, 'isUnpa
     'seconds of the model': seconds(fieldsOf(timing['model'])['duration']),
     'seconds of the environment': seconds(fieldsOf(timing['env'])['duration']),
     'seconds of scoring': seconds(fieldsOf(timing['scoring'])['duration']),
+    'guessed stops': record['guessed_stops'],
+    'ignored stops': record['ignored_stops'],
     'cut observations': record['cut_observations'] === 0 ? null : record['cut_observations'],
     'error of the clean-up': record['clean_up_error'],
     'tools offered': listOf(record['tools'])

@@ -21,6 +21,8 @@ const FIELDS = [
   'complete',
   'rollouts',
   'unpaid',
+  'guessed_stops',
+  'ignored_stops',
   'role',
   'answer',
   'info',
@@ -28,7 +30,7 @@ const FIELDS = [
 ] as const;
 const FIELD = Object.fromEntries(FIELDS.map((name, i) => [name, i])) as Readonly<Record<(typeof FIELDS)[number], number>>;
 
-const NUMBERS = ['start', 'length', 'reward', 'turns', 'tokens', 'input', 'cached', 'truncated', 'index', 'unpaid'] as const;
+const NUMBERS = ['start', 'length', 'reward', 'turns', 'tokens', 'input', 'cached', 'truncated', 'index', 'unpaid', 'guessed', 'ignored'] as const;
 const CODES = ['stop', 'error', 'reason', 'task', 'group', 'role'] as const;
 type Numbers = Readonly<Record<(typeof NUMBERS)[number], NumberColumn>>;
 type Codes = Readonly<Record<(typeof CODES)[number], { readonly column: NumberColumn; readonly names: Names }>>;
@@ -222,6 +224,8 @@ export class RolloutTable implements RowFigures {
       cached: numberOf(cached),
       truncated: Number(finder.text(FIELD.is_truncated) === 'true'),
       unpaid: Number(finder.has(FIELD.unpaid)),
+      guessed: finder.number(FIELD.guessed_stops),
+      ignored: finder.number(FIELD.ignored_stops),
     };
     for (const name of NUMBERS) this.#numbers[name].set(row, values[name]);
     this.#setCode(row, 'stop', finder.string(FIELD.stop_condition) ?? '');

@@ -163,7 +163,7 @@ export interface RolloutDetail {
   readonly advantage: number | null;
 }
 
-export interface Message extends Omit<Part, 'kind'> {
+export interface Message extends Pick<Part, 'content' | 'tool_calls'> {
   readonly role: string;
 }
 
@@ -175,9 +175,11 @@ export interface Part {
   readonly kind: string;
   readonly content: readonly Content[];
   readonly tool_calls: readonly { readonly id: string; readonly name: string; readonly arguments: string }[];
+  /** Thoughts that a server returned outside the text; absent if there are none. */
+  readonly reasoning?: string;
 }
 
-export interface Asked {
+export interface Asked extends Pick<Part, 'reasoning'> {
   readonly role: string;
   readonly model: string;
   readonly messages: readonly Message[];

@@ -1,8 +1,34 @@
 /** What every `ViewSource` does, over the runs of `writeSourceRuns`: from files, over HTTP, and out of an exported file. */
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { ViewSource } from '../../src/viewing/view-wire.ts';
 import { writeEvaluation, writeTraining } from '../viewing/written-runs.ts';
+
+/** Columns of a rollout whose model thinks outside its text and calls a tool. */
+const THOUGHTFUL = {
+  completion: [
+    { role: 'assistant', content: '', tool_calls: [{ id: 'c', name: 'find', arguments: '{}' }] },
+    { role: 'tool', content: 'found', tool_call_id: 'c' },
+    { role: 'assistant', content: 'plain' },
+  ],
+  segments: [
+    { kind: 'model', text: '<tool_call>', reasoning: 'I look it up.' },
+    { kind: 'observation', text: 'found' },
+    { kind: 'model', text: 'plain', reasoning: 'Now I know.' },
+  ],
+  num_turns: 2,
+  guessed_stops: 1,
+  ignored_stops: 2,
+};
+
+const JUDGED = {
+  schema_version: 1,
+  rollout_id: 'g2/0',
+  asked: [
+    { role: 'judge', model: 'j', usage: {}, finish: 'stop', ms: 1, wait_ms: 0, attempts: 1, messages: [], text: '1', reasoning: 'It is right.' },
+  ],
+};
 
 export function writeSourceRuns(root: string): void {
   const rows = [0, 1, 2, 3].map((i) => ({
@@ -10,12 +36,14 @@ export function writeSourceRuns(root: string): void {
     reward: i === 3 ? null : i / 2,
     question: `question ${i}?`,
     response: i === 1 ? 'Éclair' : 'plain',
+    ...(i === 2 ? { more: THOUGHTFUL } : {}),
   }));
   writeEvaluation(join(root, 'first'), rows);
   writeEvaluation(
     join(root, 'second'),
     rows.map((row) => ({ ...row, reward: row.group === 'g0' ? 1 : row.reward })),
   );
+  writeFileSync(join(root, 'first', 'asked.jsonl'), `${JSON.stringify(JUDGED)}\n`);
   writeTraining(join(root, 'train'));
 }
 
@@ -75,6 +103,26 @@ export function viewSourceContract(open: () => ViewSource): void {
       answer: 'no one',
       siblings: [{ group: 'g1' }],
       advantage: null,
+    });
+  });
+
+  it('gives the thoughts of a policy and of a judge, and says how stop strings were treated', async () => {
+    const source = open();
+    const { parts, asked, facts } = await source.rollout({ ...results, group: 'g2', index: 0 });
+    expect(parts.map(({ kind, reasoning }) => [kind, reasoning])).toEqual([
+      ['model', 'I look it up.'],
+      ['tool', undefined],
+      ['model', 'Now I know.'],
+    ]);
+    expect(asked.map(({ reasoning }) => reasoning)).toEqual(['It is right.']);
+    expect(facts).toEqual(
+      expect.arrayContaining([
+        { name: 'guessed stops', value: '1' },
+        { name: 'ignored stops', value: '2' },
+      ]),
+    );
+    expect(await source.run('first')).toMatchObject({
+      summary: { guessed_stops: 1, notices: [expect.stringMatching(/^1 of 5 turns: /), expect.stringMatching(/^2 of 5 turns: /)] },
     });
   });
 

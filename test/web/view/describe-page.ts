@@ -86,6 +86,26 @@ export function describePage(bench: ViewBench): void {
       await expect.poll(() => page.locator('h1').innerText()).not.toBe(question);
     });
 
+    it('folds the thoughts that a server returned outside the text, and says of a run how many stop strings were guessed', async () => {
+      const page = await bench.open('#/');
+      const run = await runOf(page, 'extractive-baseline');
+      const file = join(bench.outputs, run, 'results.jsonl');
+      const [first, ...lines] = (await readFile(file, 'utf8')).split('\n');
+      const rollout = JSON.parse(first!) as { group_id: string; segments: object[]; guessed_stops?: number };
+      rollout.segments = rollout.segments.map((segment, i) => (i === 0 ? { ...segment, reasoning: 'Where did I read\n<b>this</b>?' } : segment));
+      await writeFile(file, [JSON.stringify({ ...rollout, guessed_stops: 1 }), ...lines].join('\n'));
+      await page.goto(`${bench.url}#/rollout?run=${run}&set=results&group=${rollout.group_id}&index=0`);
+      const thoughts = page.locator('.turn.by-model .thoughts');
+      await thoughts.getByText('Thoughts, 2 lines').waitFor();
+      expect(await thoughts.count()).toBe(1);
+      expect(await thoughts.locator('.said').isVisible()).toBe(false);
+      await page.keyboard.press('Tab');
+      await thoughts.locator('summary').press('Enter');
+      expect(await thoughts.locator('.said').innerText()).toBe('Where did I read\n<b>this</b>?');
+      await page.goto(`${bench.url}#/run?run=${run}`);
+      await page.locator('.notice', { hasText: /^1 of \d+ turns: .* guessed/ }).waitFor();
+    });
+
     it('colours tokens by surprise, greys those that were given, and says what each is', async () => {
       const page = await bench.open('#/');
       const run = await runOf(page, 'nano-base');

@@ -44,7 +44,15 @@ function AskedCalls({ asked, run }: { readonly asked: readonly Asked[]; readonly
             {call.messages.map((message, k) => (
               <Turn key={k} part={{ kind: message.role, content: message.content, tool_calls: message.tool_calls }} run={run} />
             ))}
-            <Turn part={{ kind: 'assistant', content: [{ type: 'text', text: call.text }], tool_calls: [] }} run={run} />
+            <Turn
+              part={{
+                kind: 'assistant',
+                content: [{ type: 'text', text: call.text }],
+                tool_calls: [],
+                ...(call.reasoning === undefined ? {} : { reasoning: call.reasoning }),
+              }}
+              run={run}
+            />
           </ol>
         </details>
       ))}

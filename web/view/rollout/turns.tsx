@@ -5,6 +5,7 @@ import type { Content, Part } from '../../../src/viewing/view-wire.ts';
 import { formatCount } from '../figures/numbers.ts';
 import { plainText } from '../text/marked-text.ts';
 import { Label } from '../text/label.tsx';
+import { LongText } from '../text/long-text.tsx';
 import { ownValue } from '../text/own-value.ts';
 import { Text } from '../text/text.tsx';
 import { Contents } from './contents.tsx';
@@ -56,6 +57,7 @@ export function Turn({ part, run, folds = false }: TurnProps): VNode {
         <Label text={name} />
       </div>
       <div class="turn-body">
+        {part.reasoning !== undefined && <Thoughts text={part.reasoning} />}
         <div class={isCut ? 'folded' : ''}>
           <Contents content={part.content} run={run} tagged={style === 'by-model'} />
         </div>
@@ -74,6 +76,21 @@ export function Turn({ part, run, folds = false }: TurnProps): VNode {
         )}
       </div>
     </li>
+  );
+}
+
+/** Thoughts that the server returned in a field of their own, folded: they are long, and not part of the turn's text. */
+function Thoughts({ text }: { readonly text: string }): VNode {
+  const lines = linesOf([{ type: 'text', text }]);
+  return (
+    <details class="thoughts">
+      <summary title="Recorded apart from the text">
+        Thoughts, {formatCount(lines)} {lines === 1 ? 'line' : 'lines'}
+      </summary>
+      <div class="said said-thought" dir="auto">
+        <LongText text={text.trim()} />
+      </div>
+    </details>
   );
 }
 
