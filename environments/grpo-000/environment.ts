@@ -18,6 +18,7 @@ export {
   trajectoryFromJson,
   type TrajectoryOptions,
   type ViewedRollout,
+  type ViewedTrajectory,
 } from './trajectory.ts';
 export { WebSearchEngine, type WebSearchEngineOptions } from './web-search-engine.ts';
 export { sequenceMatcherRatio } from 'vf-search/metrics/sequence-matcher';

@@ -13,7 +13,7 @@ const LISTS = [
 ] as const;
 
 /**
- * Reads the contents of a JSON file: a list of `{query | question, answer}`, or `{queries, ground_truths}` or `{questions, answers}` of equal length. Throws
+ * Reads the contents of a JSON file: a list of `{query | question, answer | ground_truth}`, or `{queries, ground_truths}` or `{questions, answers}` of equal length. Throws
  * ConfigError for anything else, and for a row without both: upstream leaves such rows out without a message.
  */
 export function rowsFromJson(json: unknown): QueryWithTruth[] {
@@ -27,10 +27,15 @@ export function rowsFromJson(json: unknown): QueryWithTruth[] {
 }
 
 function rowOf(row: unknown, where: string): QueryWithTruth {
-  const { query, question, answer } = (typeof row === 'object' && row !== null ? row : {}) as Readonly<Record<string, unknown>>;
+  const {
+    query,
+    question,
+    ground_truth,
+    answer = ground_truth,
+  } = (typeof row === 'object' && row !== null ? row : {}) as Readonly<Record<string, unknown>>;
   const asked = query ?? question;
   if (typeof asked !== 'string' || (typeof answer !== 'string' && typeof answer !== 'number'))
-    throw new ConfigError(`${where} must have a "query" (or "question") and an "answer", both text. Fill them in or remove it.`);
+    throw new ConfigError(`${where} must have a "query" (or "question") and an "answer" (or "ground_truth"), both text. Fill them in or remove it.`);
   const golden = readGoldenAnswers(answer, { name: 'answer' });
   if (!golden.ok) throw new ConfigError(`${where}: ${golden.problem}.`);
   return { query: asked, ground_truth: golden.answers[0]! };

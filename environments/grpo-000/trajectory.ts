@@ -4,6 +4,7 @@
  */
 import { ConfigError } from 'vf-search';
 import type { Rollout } from 'vf-search/rollouts';
+import type { Trajectory as TrainerTrajectory } from 'vf-search/trainer';
 import { finalAnswer } from './reward.ts';
 
 /** One token that the policy sampled. */
@@ -34,7 +35,7 @@ export interface Trajectory {
 }
 
 export interface TrajectoryOptions {
-  /** @default the last user message of the prompt */
+  /** @default the last user message of the prompt; a trajectory of a trainer has no prompt, so there it is required */
   readonly query?: string;
   /** @default 0 */
   readonly advantage?: number;
@@ -45,22 +46,27 @@ export interface TrajectoryOptions {
 /** The parts of a rollout that the view reads. */
 export type ViewedRollout = Pick<Rollout, 'prompt' | 'segments' | 'tokens' | 'reward'>;
 
+/** The parts of a trajectory of `openGrpoTrainer` that the view reads. */
+export type ViewedTrajectory = Pick<TrainerTrajectory, 'ids' | 'targets' | 'logProbs' | 'segments' | 'reward'>;
+
 /**
- * The view of a rollout. One without tokens, from a chat policy or a blank question, has no steps and no ids.
+ * The view of a rollout, or of a trajectory that `openGrpoTrainer` sampled. One without tokens, from a chat policy or a blank question, has no steps and no ids.
+ * Throws ConfigError for a trajectory without log-probs, such as a demonstration, and for one of a trainer without a `query`.
  * @example toTrajectory(rollout, { tokenText: (id) => tokenizer.decode([id]), advantage: 0.5 })
  */
-export function toTrajectory(rollout: ViewedRollout, options: TrajectoryOptions): Trajectory {
-  const { tokens, segments, reward } = rollout;
-  const query = options.query ?? lastUserText(rollout);
-  const ids = Array.from(tokens?.ids ?? []);
-  const logProbs = tokens?.logProbs;
-  const positions = Array.from(tokens?.mask ?? []).flatMap((bit, position) => (bit === 1 ? [position] : []));
+export function toTrajectory(viewed: ViewedTrajectory, options: TrajectoryOptions & { readonly query: string }): Trajectory;
+export function toTrajectory(viewed: ViewedRollout, options: TrajectoryOptions): Trajectory;
+export function toTrajectory(viewed: ViewedRollout | ViewedTrajectory, options: TrajectoryOptions): Trajectory {
+  const { segments, reward } = viewed;
+  const query = options.query ?? ('prompt' in viewed ? lastUserText(viewed) : undefined);
+  if (query === undefined) throw new ConfigError('A trajectory of a trainer has no prompt. Pass its query to toTrajectory.');
+  const { ids, positions, logProbs } = 'targets' in viewed ? sampledByTrainer(viewed) : sampledIn(viewed);
   return frozen({
     query,
-    token_steps: positions.map((position) => ({
+    token_steps: positions.map((position, i) => ({
       token_id: ids[position]!,
       token_text: options.tokenText(ids[position]!, position),
-      log_prob: logProbs![position]!,
+      log_prob: logProbs[i]!,
       position,
     })),
     generated_text: segments.map(({ text }) => text).join(''),
@@ -70,6 +76,25 @@ export function toTrajectory(rollout: ViewedRollout, options: TrajectoryOptions)
     generated_positions: positions,
     advantage: options.advantage ?? 0,
   });
+}
+
+/** Log-probs are those of the positions. */
+interface Sampled {
+  readonly ids: readonly number[];
+  readonly positions: readonly number[];
+  readonly logProbs: ArrayLike<number>;
+}
+
+function sampledIn({ tokens }: ViewedRollout): Sampled {
+  if (tokens === null) return { ids: [], positions: [], logProbs: [] };
+  const { mask, logProbs } = tokens;
+  const positions = Array.from(mask).flatMap((bit, position) => (bit === 1 ? [position] : []));
+  return { ids: Array.from(tokens.ids), positions, logProbs: positions.map((position) => logProbs[position]!) };
+}
+
+function sampledByTrainer({ ids, targets, logProbs }: ViewedTrajectory): Sampled {
+  if (logProbs === null) throw new ConfigError('This trajectory has no log-probs, so it was not sampled. Pass one of generate or trainStep.');
+  return { ids: Array.from(ids), positions: Array.from(targets), logProbs };
 }
 
 /** Sum of the log-probs of all steps; 0 without steps. */

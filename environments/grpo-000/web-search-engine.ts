@@ -3,7 +3,9 @@ import { CancelledError, type Retriever } from 'vf-search';
 import { openWebSearch, type WebSearchOptions } from 'vf-search/environment-kit';
 import { retrieverEngine, type SearchEngine } from './search-engine.ts';
 
-export interface WebSearchEngineOptions extends WebSearchOptions {
+export interface WebSearchEngineOptions extends Omit<WebSearchOptions, 'provider'> {
+  /** `google`: Google's Custom Search API; `serper`: Google through serper.dev; `searxng`: a server of your own. @default 'google' (the specification) */
+  readonly provider?: WebSearchOptions['provider'];
   /** Results per search. @default 3 */
   readonly topk?: number;
   /** The effect of a search that fails after its retries: an error, or the empty text. @default 'throw' */
@@ -18,12 +20,12 @@ export interface WebSearchEngineOptions extends WebSearchOptions {
  */
 export class WebSearchEngine implements SearchEngine {
   readonly name: string;
-  readonly #options: WebSearchEngineOptions;
+  readonly #options: WebSearchEngineOptions & Pick<WebSearchOptions, 'provider'>;
   #opened: Promise<SearchEngine> | undefined;
 
-  constructor(options: WebSearchEngineOptions) {
-    this.#options = options;
-    this.name = options.provider;
+  constructor(options: WebSearchEngineOptions = {}) {
+    this.#options = { ...options, provider: options.provider ?? 'google' };
+    this.name = this.#options.provider;
   }
 
   /** Opens the engine; without a call, the first search opens it. Throws ConfigError for an unknown provider or a missing key. */

@@ -7,12 +7,15 @@ import type { Trajectory } from '../trainer/trajectory.ts';
 import type { TrainOptions } from './train.ts';
 
 /** As for `train`, without the options of a whole run. */
-export type GrpoTrainerOptions = Pick<TrainOptions, 'environment' | 'preset' | 'settings' | 'args' | 'signal' | 'variables' | 'onNotice'>;
+export type GrpoTrainerOptions<R extends Row = Row> = Pick<
+  TrainOptions<R>,
+  'environment' | 'preset' | 'settings' | 'args' | 'signal' | 'variables' | 'onNotice'
+>;
 
 /** A policy that is sampled and trained. Its operations run one at a time; await each. Dispose it at the end. */
-export interface GrpoTrainer extends AsyncDisposable {
+export interface GrpoTrainer<R extends Row = Row> extends AsyncDisposable {
   /** Loaded for training: its `train` has the rows to train on. */
-  readonly environment: Environment;
+  readonly environment: Environment<R>;
   /** All settings, with their defaults. */
   readonly config: TrainingConfig;
   /** Updates done, those of a loaded checkpoint included. */
@@ -47,7 +50,8 @@ export interface GrpoTrainer extends AsyncDisposable {
  * await using trainer = await openGrpoTrainer({ environment: 'grpo-000', preset: 'laptop' });
  * const { loss, klDiv, avgReward } = await trainer.trainStep([trainer.environment.train.at(0)]);
  */
-export async function openGrpoTrainer(options: GrpoTrainerOptions): Promise<GrpoTrainer> {
+export async function openGrpoTrainer<R extends Row = Row>(options: GrpoTrainerOptions<R>): Promise<GrpoTrainer<R>> {
   const { runGrpoTrainerOptions } = await import('./run-grpo-trainer-options.ts');
-  return runGrpoTrainerOptions(options);
+  // Only the environment itself reads the type of its rows.
+  return (await runGrpoTrainerOptions(options as unknown as GrpoTrainerOptions)) as unknown as GrpoTrainer<R>;
 }

@@ -1,6 +1,7 @@
 /** `openPolicy` of the library: the policies that `vf-eval` opens, for loops of your own. */
 import { checkOptions } from '../core/check-options.ts';
 import { Disposers } from '../core/disposers.ts';
+import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { assertEnvironment, loadEnvironment } from '../registry/load-environment.ts';
 import type { OpenedPolicy } from '../sessions/policy/open-policy.ts';
@@ -8,9 +9,9 @@ import type { PolicySpec } from '../sessions/policy/policy-spec.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { withTransport } from '../transport/transport-settings.ts';
 
-export interface OpenPolicyFor {
+export interface OpenPolicyFor<R extends Row = Row> {
   /** The environment that the policy will play, loaded or by name; it decides how the policy is called. @default any conversation */
-  readonly environment?: string | Environment;
+  readonly environment?: string | Environment<R>;
   /** Seeds the baseline and a model in this process. @default 0 */
   readonly seed?: number;
   /** Retries of a request after a transient failure. @default 3 */
@@ -63,7 +64,7 @@ export function checkPolicySpec(spec: PolicySpec): void {
  * await using policy = await openPolicy({ provider: 'embedded', model: 'nano-base' });
  * console.log(policy.model, policy.client.capabilities.kind);
  */
-export async function openPolicy(spec: PolicySpec, options: OpenPolicyFor = {}): Promise<OpenedPolicy> {
+export async function openPolicy<R extends Row = Row>(spec: PolicySpec, options: OpenPolicyFor<R> = {}): Promise<OpenedPolicy> {
   checkPolicySpec(spec);
   checkOptions('openPolicy', options, Object.keys(OPTIONS));
   const [{ openNamedPolicy }, { loadEnvironmentFile }] = await Promise.all([
@@ -76,7 +77,7 @@ export async function openPolicy(spec: PolicySpec, options: OpenPolicyFor = {}):
   await using parts = new Disposers();
   const loaded = typeof played === 'string' ? await loadEnvironment(played, {}, { env: variables, signal }) : null;
   if (loaded !== null) parts.defer(() => loaded.close());
-  const environment = loaded ?? (played as Environment | undefined) ?? null;
+  const environment = loaded ?? (played as unknown as Environment | undefined) ?? null;
   if (environment !== null) assertEnvironment('openPolicy', environment);
   const secrets = new Set<string>();
   const warn = (line: string) => onNotice?.(redactSecrets(redactUrl(line), [...secrets]));

@@ -1,4 +1,5 @@
 /** `train` of the library: the work of `vf-train` as a function with callbacks. Its body is loaded with the first call. */
+import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { TrainingSummary } from '../schemas/training-summary.ts';
@@ -11,12 +12,12 @@ type Part<T> = T extends readonly unknown[] ? T : T extends object ? { readonly 
 type TrainSettings = Part<TrainingConfig>;
 
 /** The environment and the settings of `train`. Without a preset, `settings` names a model, a sampler and a trainer. */
-export interface TrainOptions {
+export interface TrainOptions<R extends Row = Row> {
   /**
    * An environment's name (`search-r1`) or path (`./city-notes`), a TOML file of `vf-train`, or a loaded environment of text, which stays open: load it with
    * `loadEnvironment(name, args, { purpose: 'training' })`. Required, unless `resume` names a run on an environment that is found by name or path.
    */
-  readonly environment?: string | Environment;
+  readonly environment?: string | Environment<R>;
   /** Ready-made settings, such as `laptop`; `vf-train --list-presets` lists them. @default none: then `settings` names model and policy */
   readonly preset?: string;
   /** Override preset and file. @default none */
@@ -106,7 +107,8 @@ export interface Trained {
  * const trained = await train({ environment: 'search-r1', preset: 'laptop', onStep: ({ step, reward }) => console.log(step, reward) });
  * console.log(trained.adapter); // /…/outputs/train/…/checkpoints/step-000015/adapter
  */
-export async function train(options: TrainOptions): Promise<Trained> {
+export async function train<R extends Row = Row>(options: TrainOptions<R>): Promise<Trained> {
   const { runTrainOptions } = await import('./run-train-options.ts');
-  return runTrainOptions(options);
+  // Only the environment itself reads the type of its rows.
+  return runTrainOptions(options as unknown as TrainOptions);
 }

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { GrpoEnv, MockSearchEngine, toTrajectory } from 'vf-search/environments/grpo-000';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ConfigError, ResultsError } from '../../src/core/errors.ts';
 import { type GrpoTrainer, openGrpoTrainer } from '../../src/library/open-grpo-trainer.ts';
@@ -90,6 +91,18 @@ describe('openGrpoTrainer', { timeout: 120_000 }, () => {
     expect(await trainer.updatePolicy(one, [1, -1, 1, -1])).toMatchObject({ unchanged: null });
     expect(trainer.step).toBe(before + 2);
     await expect(trainer.updatePolicy(one, [1])).rejects.toThrow(/^updatePolicy needs a finite advantage for each of the 4 trajectories, got 1\.$/);
+  });
+
+  it('takes an environment with an engine and fewer rows than a step of a whole run, and shows its trajectories in the names of the document', async () => {
+    const rows = [{ id: 'a', question: 'Who is the mayor of Trafam?', golden_answers: ['Purorka'] }];
+    const engine = new MockSearchEngine({ mayor: '"Trafam"\nThe mayor of Trafam is Purorka.' });
+    const environment = new GrpoEnv({ rows, trainRows: rows, engine, prompt: 'search-r1', config: { max_tokens: 24 } });
+    await using own = await openGrpoTrainer({ ...OPTIONS, environment, settings: { ...SETTINGS, rollouts: { examplesPerStep: 8 } } });
+    const [one] = await own.generate([environment.train.at(0)], { rolloutsPerRow: 1 });
+    const view = toTrajectory(one!, { query: rows[0]!.question, tokenText: (id) => `${id}`, advantage: 0.5 });
+    expect(view).toMatchObject({ query: rows[0]!.question, generated_text: one!.segments.map(({ text }) => text).join(''), reward: one!.reward });
+    expect(view.token_steps.map(({ log_prob }) => log_prob)).toEqual([...one!.logProbs!]);
+    expect(view.token_steps.length).toBeLessThanOrEqual(24);
   });
 
   it('refuses a folder without a whole checkpoint, and what only a whole run can do', async () => {

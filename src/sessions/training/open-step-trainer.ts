@@ -30,7 +30,7 @@ export async function openStepTrainer(setup: TrainingSetup, host: Host): Promise
   const directory = opened.use(await openDirectory({ ...setup, config: { ...config, outputDir: folder } }));
   const { openTraining } = await import('./open-training.ts');
   const training = opened.use(
-    await openTraining({ ...host, signal, config, directory, attempt: attemptName(config.name), observer: {}, note: host.warn }),
+    await openTraining({ ...host, signal, config, directory, attempt: attemptName(config.name), observer: {}, note: host.warn, choosesRows: true }),
   );
   for (const notice of training.notices) host.warn(notice);
   const { run } = training;

@@ -48,6 +48,8 @@ export interface OpenTrainingOptions {
   readonly directory: TrainingDirectory;
   /** An environment that is already loaded, and that stays open. @default the one that the configuration names */
   readonly environment?: Environment;
+  /** The caller chooses the rows of each step, of which there may be any number. @default false */
+  readonly choosesRows?: boolean;
   /** Unique to this start of the process: part of every published name. */
   readonly attempt: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
@@ -82,7 +84,7 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
   const { environment, evaluation } =
     given.environment === undefined ? await openEnvironments(given, opened, lazy) : { environment: given.environment, evaluation: given.environment };
   // Checked before the servers are started, which may take minutes.
-  await assertTrainable(environment, given.config);
+  await assertTrainable(environment, asked.choosesRows ? { ...given.config, steps: 0 } : given.config);
   const planned = await planGpus(given.config, { contextTokens: longestRollout(environment, given.config.model.path), variables, signal });
   for (const line of planned.lines) note(line);
   const { config } = planned;

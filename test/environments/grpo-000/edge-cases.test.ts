@@ -122,6 +122,14 @@ describe('Search Engine Edge Cases', () => {
     await engine.close();
   });
 
+  it('asks Google unless a provider is named, as WebSearchEngine(api_key) of the document', async () => {
+    await using server = await loopback((_, response) => sendJson(response, 200, { items: [{ title: 'T', snippet: 's' }] }));
+    const engine = new WebSearchEngine({ apiKey: 'k', searchEngineId: 'e', baseUrl: server.url });
+    expect(await engine.search('q', { signal })).toBe('Doc 1(Title: "T") s');
+    expect([engine.name, server.requests]).toEqual(['google', ['GET /customsearch/v1?cx=e&num=3&q=q']]);
+    await engine.close();
+  });
+
   it('Invalid query → Return "No information found"', async () => {
     expect(await new MockSearchEngine({ a: '1' }).search('')).toBe('No information found for: ');
     await using server = await loopback((_, response) => sendJson(response, 400, {}));

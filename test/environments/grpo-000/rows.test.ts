@@ -14,6 +14,7 @@ describe('rowsFromJson', () => {
         { question: 'c', answer: 7 },
       ]),
     ).toEqual(rows);
+    expect(rowsFromJson(rows)).toEqual(rows);
     expect(rowsFromJson({ queries: ['a', 'c'], ground_truths: ['b', '7'] })).toEqual(rows);
     expect(rowsFromJson({ questions: ['a', 'c'], answers: ['b', '7'] })).toEqual(rows);
   });

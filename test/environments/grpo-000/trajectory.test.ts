@@ -27,6 +27,18 @@ describe('toTrajectory', () => {
     expect(logProbSum(view)).toBeCloseTo(-0.5 * TURNS.join('').length);
   });
 
+  it('shows a trajectory of a trainer as the rollout that it was', async () => {
+    const { played, score } = await playScript(environmentWith({ engine: askedEngine(() => 'r') }), TURNS, { logProb: -0.5 });
+    const { reward } = await score();
+    const { ids, logProbs, mask } = played.tokens!;
+    const targets = Int32Array.from([...mask].flatMap((bit, at) => (bit === 1 ? [at] : [])));
+    const sampled = { ids, targets, logProbs: Float64Array.from(targets, (at) => logProbs[at]!), segments: played.segments, reward };
+    const query = 'When do quiet hours begin?';
+    expect(toTrajectory(sampled, { query, tokenText, advantage: 1 })).toEqual(await viewOf(TURNS));
+    expect(() => toTrajectory(sampled, { tokenText } as never)).toThrow(/no prompt\. Pass its query to toTrajectory\.$/);
+    expect(() => toTrajectory({ ...sampled, logProbs: null }, { query, tokenText })).toThrow(/has no log-probs, so it was not sampled/);
+  });
+
   it('is frozen through and through, and the same after JSON there and back', async () => {
     const view = await viewOf(TURNS);
     for (const part of [view, view.token_steps, view.full_input_ids, view.generated_positions, ...view.token_steps])
