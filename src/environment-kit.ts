@@ -29,7 +29,7 @@ export { limoRows } from './data/limo-rows.ts';
 export { type DataRecord, loadRecords, type LoadRecordsOptions } from './data/load-records.ts';
 export { splitNotices } from './data/split-notices.ts';
 export { isInside } from './files/is-inside.ts';
-export { readGoldenAnswers } from './schemas/golden-answers.ts';
+export { doubtfulNotices, readGoldenAnswers } from './schemas/golden-answers.ts';
 export { readDocument, readTextFile } from './files/read-document.ts';
 
 export { openPageRetriever, type OpenPageRetrieverOptions, SEARCH_FORMS, type SearchForm } from './registry/open-page-retriever.ts';

@@ -1,6 +1,6 @@
 /** The rows of a data set, read as in search-r1, or from a `.json` file in the form of the specification. */
 import { ConfigError } from 'vf-search';
-import { loadQuestions, readDocument, SAME_ROWS_NOTICE, type SearchContext } from 'vf-search/environment-kit';
+import { doubtfulNotices, loadQuestions, readDocument, SAME_ROWS_NOTICE, type SearchContext } from 'vf-search/environment-kit';
 import type { GrpoArguments } from './arguments.ts';
 import type { GrpoQuestion } from './grpo-env.ts';
 import { type QueryWithTruth, rowsFromJson } from './rows.ts';
@@ -25,9 +25,10 @@ export async function questionsOf(parsed: GrpoArguments, context: SearchContext)
   const listed = (await readRows(dataset)).slice(0, dataLimit ?? Infinity);
   const rows = listed.map(({ query, ground_truth }, i) => numbered({ question: query, golden_answers: [ground_truth] }, i));
   const questions = { dataset, rows: rows.length };
-  if (context.purpose !== 'training') return { rows, split: dataSplit ?? 'test', notices: [], provenance: { questions } };
+  const doubtful = doubtfulNotices(rows.map(({ id, golden_answers: answers }) => ({ where: id, answers })));
+  if (context.purpose !== 'training') return { rows, split: dataSplit ?? 'test', notices: doubtful, provenance: { questions } };
   const provenance = { questions, training_questions: questions };
-  return { rows, trainRows: rows, split: dataSplit ?? 'train', notices: [SAME_ROWS_NOTICE], provenance };
+  return { rows, trainRows: rows, split: dataSplit ?? 'train', notices: [SAME_ROWS_NOTICE, ...doubtful], provenance };
 }
 
 function numbered<Q extends Omit<GrpoQuestion, 'id'>>(row: Q, index: number): Q & { readonly id: string } {

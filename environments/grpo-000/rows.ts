@@ -36,6 +36,7 @@ function rowOf(row: unknown, where: string): QueryWithTruth {
   const asked = query ?? question;
   if (typeof asked !== 'string' || (typeof answer !== 'string' && typeof answer !== 'number'))
     throw new ConfigError(`${where} must have a "query" (or "question") and an "answer" (or "ground_truth"), both text. Fill them in or remove it.`);
+  if (asked.trim() === '') throw new ConfigError(`${where} has a blank question. Fill it in or remove it.`);
   const golden = readGoldenAnswers(answer, { name: 'answer' });
   if (!golden.ok) throw new ConfigError(`${where}: ${golden.problem}.`);
   return { query: asked, ground_truth: golden.answers[0]! };

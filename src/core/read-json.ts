@@ -16,12 +16,12 @@ export function readJson(text: string, reviver?: Reviver): unknown {
   }
 }
 
-/** A number of so many digits may be more than a double holds; a half surrogate is written as an escape. */
-const NEEDS_CARE = /\d{16}|\\u[dD][89a-fA-F]/;
+/** A number of so many digits, or with such an exponent, may be more than a double holds; a half surrogate is written as an escape. */
+const NEEDS_CARE = /\d{16}|\d[eE]\+?\d{3}|\\u[dD][89a-fA-F]/;
 
 /**
- * As `readJson`, for the data of others: an integer beyond 2^53 is read as text and so keeps its digits, because rounding would make one id of two; half a surrogate
- * becomes U+FFFD, because no file or request could hold it.
+ * As `readJson`, for the data of others: an integer beyond 2^53, or a number beyond the range of a double, is read as text and so keeps its digits, because rounding
+ * would make one id of two; half a surrogate becomes U+FFFD, because no file or request could hold it.
  */
 export function readExactJson(text: string): unknown {
   return readJson(text, NEEDS_CARE.test(text) ? exact : undefined);
@@ -29,16 +29,16 @@ export function readExactJson(text: string): unknown {
 
 const exact: Reviver = (_key, value, { source }) => (typeof value === 'string' ? value.toWellFormed() : isRounded(value, source) ? source : value);
 
-/** A reviver of JSON.parse for values that no text can stand for. It throws RangeError for an integer that would lose digits. */
+/** A reviver of JSON.parse for values that no text can stand for. It throws RangeError for a number that would lose digits. */
 export const refuseRounded: Reviver = (_key, value, { source }) => {
   if (isRounded(value, source) && String(value) !== source)
-    throw new RangeError(`the integer ${source!.slice(0, 40)} is beyond 2^53; write it as text`);
+    throw new RangeError(`the ${/^-?\d+$/.test(source!) ? 'integer' : 'number'} ${source!.slice(0, 40)} is beyond 2^53; write it as text`);
   return value;
 };
 
-/** Tells whether two such integers of a text can be the same number. */
+/** Tells whether two such numbers of a text can be the same number: integers beyond 2^53, and what becomes Infinity. */
 function isRounded(value: unknown, source: string | undefined): boolean {
-  return typeof value === 'number' && source !== undefined && !Number.isSafeInteger(value) && /^-?\d+$/.test(source);
+  return typeof value === 'number' && source !== undefined && !Number.isSafeInteger(value) && (!Number.isFinite(value) || /^-?\d+$/.test(source));
 }
 
 /** A word of a command line: JSON, or else itself. */

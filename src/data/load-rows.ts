@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { checkOptions } from '../core/check-options.ts';
 import { CancelledError, ConfigError } from '../core/errors.ts';
 import { readRecords } from '../files/records.ts';
+import { doubtfulNotices } from '../schemas/golden-answers.ts';
 import { parseQuestion, QUESTION_COLUMNS, type QuestionColumns, type QuestionRow } from '../schemas/question-row.ts';
 import { findRows, rowsSource, type RowsSource } from './find-rows.ts';
 
@@ -41,7 +42,9 @@ export interface RowsProvenance {
  * @example
  * const { rows } = await loadRows({ dataset: 'nq-mini', split: 'train', limit: 100 });
  */
-export async function loadRows(options: LoadRowsOptions): Promise<{ rows: readonly QuestionRow[]; provenance: RowsProvenance }> {
+export async function loadRows(
+  options: LoadRowsOptions,
+): Promise<{ rows: readonly QuestionRow[]; provenance: RowsProvenance; /** Lines for the user. */ notices: readonly string[] }> {
   const { dataset, split = 'test', limit = Infinity, signal } = options;
   if (limit !== Infinity && (!Number.isInteger(limit) || limit < 1)) throw new ConfigError(`limit must be an integer of at least 1, got ${limit}.`);
   const { columns = {} } = options;
@@ -63,7 +66,9 @@ export async function loadRows(options: LoadRowsOptions): Promise<{ rows: readon
       );
     sources.push(await rowsSource(source, rows.length - before));
   }
-  return { rows: withUniqueIds(rows), provenance: { dataset, split, rows: rows.length, sources } };
+  const named = withUniqueIds(rows);
+  const doubtful = doubtfulNotices(named.map(({ id, golden_answers: answers }) => ({ where: `the row ${id}`, answers })));
+  return { rows: named, provenance: { dataset, split, rows: rows.length, sources }, notices: [...repeatedIds(rows, named), ...doubtful] };
 }
 
 /** A file name may contain a comma, so the whole string is tried as a path first. */
@@ -122,4 +127,15 @@ function withUniqueIds(rows: readonly QuestionRow[]): readonly QuestionRow[] {
     taken.add(id);
     return { ...row, id };
   });
+}
+
+/** A line about the rows that `withUniqueIds` has renamed; none without such rows. */
+function repeatedIds(rows: readonly QuestionRow[], named: readonly QuestionRow[]): string[] {
+  const renamed = named.filter(({ id }, i) => id !== rows[i]!.id);
+  if (renamed.length === 0) return [];
+  const first = rows[named.indexOf(renamed[0]!)]!.id;
+  const subject = renamed.length === 1 ? '1 row has the id' : `${renamed.length} rows have the id`;
+  return [
+    `${subject} of an earlier row, such as ${JSON.stringify(first)}: results call the second ${JSON.stringify(renamed[0]!.id)}. Give each row its own id.`,
+  ];
 }

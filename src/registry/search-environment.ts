@@ -125,7 +125,7 @@ interface LoadedQuestions {
   readonly trainRows?: readonly QuestionRow[];
   /** The split that `data_split` names or stands for. */
   readonly split: string;
-  /** Lines for the user: rows for training and evaluation that are not apart. */
+  /** Lines for the user: rows for training and evaluation that are not apart, repeated ids, doubtful answers. */
   readonly notices: readonly string[];
   /** For the results file. */
   readonly provenance: { readonly questions: RowsProvenance; readonly training_questions?: RowsProvenance };
@@ -146,9 +146,10 @@ export async function loadQuestions(
   const split = dataSplit ?? (purpose === 'training' ? 'train' : 'test');
   const evaluated = await loadRows({ ...options, split: purpose === 'training' ? 'test' : split });
   const { rows, provenance: questions } = evaluated;
-  if (purpose !== 'training') return { rows, split, notices: splitNotices(questions.sources, split), provenance: { questions } };
+  if (purpose !== 'training')
+    return { rows, split, notices: [...splitNotices(questions.sources, split), ...evaluated.notices], provenance: { questions } };
   const training = await loadRows({ ...options, split });
-  const notices = splitNotices(questions.sources, 'test', training.provenance.sources);
+  const notices = [...new Set([...splitNotices(questions.sources, 'test', training.provenance.sources), ...evaluated.notices, ...training.notices])];
   return { rows, trainRows: training.rows, split, notices, provenance: { questions, training_questions: training.provenance } };
 }
 

@@ -63,11 +63,19 @@ const NAMES = {
   ],
 } as const;
 
+/** MuSiQue's further spellings of `answer`, which its evaluation accepts too. */
+const ALIASES = 'answer_aliases';
+
 const PREFIX = /^Answer the given question\. [^]*\bQuestion: ([^]*)$/;
 
 /** Tells whether a column of this name can hold golden answers. */
 export function isAnswerColumn(name: string): boolean {
   return (NAMES.answer as readonly string[]).includes(name);
+}
+
+/** Tells whether a column of this name can hold the choices of a question. */
+export function isChoicesColumn(name: string): boolean {
+  return (NAMES.choices as readonly string[]).includes(name);
 }
 
 /** The choices among which a row's answer is; null without any. */
@@ -83,7 +91,9 @@ export function parseQuestion(value: unknown, columns: QuestionColumns = {}): Pa
   const asked = questionIn(value, columns.question);
   if (typeof asked.value !== 'string') return { ok: false, problem: questionProblem(asked, value) };
   if (asked.value.trim() === '') return { ok: false, problem: 'expected a question, got a blank one' };
-  const id = first(value, columns.id, NAMES.id);
+  const given = first(value, columns.id, NAMES.id);
+  // Tables have blank ids where none is known.
+  const id = typeof given?.value === 'string' && given.value.trim() === '' ? null : given;
   if (id !== null && typeof id.value !== 'string' && !Number.isInteger(id.value))
     return { ok: false, problem: `expected "${id.name}" to be text or an integer, got ${kindOf(id.value)}` };
   const { data_source: source } = value;
@@ -91,7 +101,8 @@ export function parseQuestion(value: unknown, columns: QuestionColumns = {}): Pa
     return { ok: false, problem: `expected "data_source" to be text, got ${kindOf(source)}` };
   const answers = first(value, columns.answer, NAMES.answer);
   if (answers === null) return { ok: false, problem: `expected "golden_answers", "answers" or "answer", found none; ${foundIn(value)}` };
-  const golden = readGoldenAnswers(answers.value, { name: answers.name, choices: choicesOf(value) });
+  const aliases = answers.name === 'answer' ? value[ALIASES] : undefined;
+  const golden = readGoldenAnswers(answers.value, { name: answers.name, choices: choicesOf(value), aliases, question: asked.value });
   if (!golden.ok) return golden;
   const taken = [asked.name, answers.name, id?.name, 'id', 'data_source'];
   const question = {

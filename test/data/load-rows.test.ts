@@ -76,6 +76,7 @@ describe('loadRows', () => {
   it('gives repeated ids a number, also thousands of them', async () => {
     const repeated = await loadFile(['a', 'a', 'a#2', 'a', 'b'].map((id) => ({ id, question: 'q', answer: 'x' })));
     expect(repeated.rows.map((r) => r.id)).toEqual(['a', 'a#3', 'a#2', 'a#4', 'b']);
+    expect(repeated.notices).toEqual(['2 rows have the id of an earlier row, such as "a": results call the second "a#3". Give each row its own id.']);
     const many = await loadFile(Array.from({ length: 20_000 }, () => ({ id: 'x', question: 'q', answer: 'x' })));
     expect(new Set(many.rows.map((r) => r.id)).size).toBe(20_000);
   });

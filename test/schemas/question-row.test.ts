@@ -1,6 +1,27 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { doubtfulNotices } from '../../src/schemas/golden-answers.ts';
 import { parseQuestion } from '../../src/schemas/question-row.ts';
+
+describe('doubtfulNotices', () => {
+  it.each(['nan', 'NaN', 'None', 'null', 'NaT', '<NA>', 'N/A', 'set()', '[]', '[Paris, Rome]', '[1.5 2.5]'])(
+    'names %s as an answer that may be none',
+    (answer) => {
+      expect(doubtfulNotices([{ where: 'the row q7', answers: ['Paris', answer] }])).toEqual([
+        `1 golden answer looks like a missing value or a list written as text: ${JSON.stringify(answer)} of the row q7. Replies are compared with that text. Correct it, unless it is the answer.`,
+      ]);
+    },
+  );
+
+  it('counts them, and is silent about other answers', () => {
+    expect(doubtfulNotices([1, 2].map((n) => ({ where: `the row q${n}`, answers: ['None'] })))).toEqual([
+      expect.stringMatching(/^2 golden answers look like .*: "None" of the row q1, \.\.\.\. Replies/),
+    ]);
+    expect(
+      doubtfulNotices([{ where: 'the row q1', answers: ['Nantes', 'None of these', '[1, 2]', '(0, 1]', '[sic] it', 'no', 'Null Island'] }]),
+    ).toEqual([]);
+  });
+});
 
 describe('parseQuestion', () => {
   it('takes the first answer field that is there, and leaves further ones alone whatever they hold', () => {
@@ -70,13 +91,19 @@ describe('parseQuestion', () => {
     "{'value': 'Paris'}",
     "[['Paris', 'paris']]",
     "['Paris'\n 'Rome']",
+    `['Paris', "Rome's"]`,
+    "[np.str_('Paris'), np.str_('Rome')]",
+    "[None, 'Paris']",
+    "['Paris', None]",
+    '[nan]',
+    "b'Paris'",
   ])('refuses the list %s, which is written as text and which no reply can equal', (text) => {
     for (const value of [text, [text], ['Paris', text]])
       expect(golden({ golden_answers: value })).toMatch(/^expected answers in "golden_answers", got a list written as text.*write a list/);
   });
 
   it('keeps answers that have brackets or quotes of their own', () => {
-    const answers = ['[1, 2]', '(0, 1]', '"Heroes"', "[sic] it's", '{x}', "f('a')", '("Help!")'];
+    const answers = ['[1, 2]', '(0, 1]', '"Heroes"', "[sic] it's", '{x}', "f('a')", '("Help!")', 'nan', '[]', '[1 2]', 'b'];
     expect(golden({ golden_answers: answers })).toEqual(answers);
   });
 
@@ -85,15 +112,44 @@ describe('parseQuestion', () => {
     expect(golden({ golden_answers: [1], choices })).toEqual(['Paris']);
     expect(golden({ answer: 2, choices: { text: choices, label: ['A', 'B', 'C'] } })).toEqual(['Lyon']);
     expect(golden({ answer: '0', metadata: { choices } })).toEqual(['Rome']);
-    expect(golden({ answer: 'B', choices })).toEqual(['B']);
     expect(golden({ answer: '2', choices: ['1', '2'] })).toEqual(['2']);
+    expect(golden({ answer: 4, choices: [3, 4, 5] })).toEqual(['4']);
     for (const row of [
       { answer: 3, choices },
+      { answer: 'E', choices },
       { answer: 2, choices: ['1', '2', '3'] },
       { answer: 1, options: { A: 'x', B: 'y' } },
       { answer: 1.5, choices },
     ])
-      expect(golden(row)).toMatch(/to be the text of a choice or its place among the \d choices, from 0 up, got [\d.]+; give the text$/);
+      expect(golden(row)).toMatch(/to be the text of a choice, its label or its place among the \d choices, from 0 up, got [\d.E]+; give the text$/);
+    expect(golden({ answer: 'B', choices: "['Rome', 'Paris']" })).toMatch(
+      /got B and choices that are no list; write the choices as a list of texts$/,
+    );
+  });
+
+  it('turns the letter or the label of a choice into its text, unless the question lists the choices', () => {
+    const choices = ['Rome', 'Paris', 'Lyon'];
+    for (const answer of ['B', 'b', '(B)', 'B.', 'B)']) expect(golden({ answer, choices })).toEqual(['Paris']);
+    expect(golden({ answer: 'B', options: { A: 'Rome', B: 'Paris' } })).toEqual(['Paris']);
+    expect(golden({ answer: 'B', choices: choices.map((text, i) => ({ text, label: 'ABC'[i] })) })).toEqual(['Paris']);
+    // ARC numbers some of its choices from 1.
+    expect(golden({ answer: '1', choices: { text: choices, label: ['1', '2', '3'] } })).toEqual(['Rome']);
+    expect(golden({ answer: 3, choices: { text: choices, label: ['1', '2', '3'] } })).toEqual(['Lyon']);
+    expect(golden({ answer: 'B', choices: ['A', 'B', 'AB', 'O'] })).toEqual(['B']);
+    expect(golden({ answer: 'B', choices, question: 'Which? (A) Rome (B) Paris (C) Lyon' })).toEqual(['B']);
+    expect(golden({ answer: 'Bordeaux', choices })).toEqual(['Bordeaux']);
+    expect(golden({ answer: 'B', choices: [] })).toEqual(['B']);
+  });
+
+  it('accepts every spelling that MuSiQue has of an answer', () => {
+    expect(golden({ answer: 'Paris', answer_aliases: ['City of Light', 'Paris'] })).toEqual(['Paris', 'City of Light']);
+    expect(golden({ answers: ['Paris'], answer_aliases: ['City of Light'] })).toEqual(['Paris']);
+  });
+
+  it('refuses a number that is none, takes TriviaQA’s capitals, and gives a row with a blank id none', () => {
+    for (const answer of [NaN, -Infinity]) expect(golden({ answer })).toMatch(/at least one text, got (?:NaN|-Infinity), which is no number$/);
+    expect(golden({ Answer: { Value: 'Paris', Aliases: ['Paris', 'paname'] } })).toEqual(['Paris', 'paname']);
+    expect(parseQuestion({ id: ' ', question: 'q', answer: 'a' })).toMatchObject({ question: { id: null } });
   });
 
   it('gives a question with an answer, or says what is wrong, for any JSON value', () => {

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { thrownText } from '../../core/errors.ts';
 import { objectOf, RECORD_FILE, readRecords } from '../../files/records.ts';
-import { choicesOf, isAnswerColumn } from '../../schemas/question-row.ts';
+import { choicesOf, isAnswerColumn, isChoicesColumn } from '../../schemas/question-row.ts';
 import { readGoldenAnswers } from '../../schemas/golden-answers.ts';
 import { PipelineFileError } from '../pipeline-error.ts';
 
@@ -11,14 +11,22 @@ const SAMPLES: readonly string[] = ['data/sample_asqa_5.jsonl', 'data/fact-world
 
 export type BenchmarkRow = Readonly<Record<string, unknown>>;
 
-/** Reads at most `limit` rows. Rejects with PipelineFileError, also for golden answers that would score 0 on every reply. */
-export async function readBenchmarkRows(path: string, limit: number): Promise<readonly BenchmarkRow[]> {
+interface ReadBenchmarkOptions {
+  /** Maximum of rows. */
+  readonly limit: number;
+  /** The columns that the pipeline takes. If the choices are among them, prompts list them with letters. */
+  readonly columns: readonly string[];
+}
+
+/** Rejects with PipelineFileError, also for golden answers that would score 0 on every reply. */
+export async function readBenchmarkRows(path: string, { limit, columns }: ReadBenchmarkOptions): Promise<readonly BenchmarkRow[]> {
   if (!RECORD_FILE.test(path)) throw wrong(`The benchmark ${path} must be a .jsonl, .json, .csv, .tsv or .parquet file`);
   try {
     const rows: BenchmarkRow[] = [];
+    const isLettered = columns.some(isChoicesColumn);
     for await (const record of readRecords(path, { limit })) {
       if (rows.length >= limit) break;
-      rows.push(withGoldenAnswers(objectOf(record), record.place));
+      rows.push(withGoldenAnswers(objectOf(record), { place: record.place, isLettered }));
     }
     return rows;
   } catch (cause) {
@@ -32,12 +40,12 @@ function missing(path: string): string {
   return `The benchmark ${path} does not exist. ${isSample ? 'Run `vf-pipeline build`, which copies it here, or set' : 'Set'} benchmark.benchmark.path.`;
 }
 
-/** The row; places of choices become their texts. Answers in another form than lists of text are left to the tool that takes them. */
-function withGoldenAnswers(row: BenchmarkRow, place: string): BenchmarkRow {
+/** The row; places and letters of choices become their texts, or letters where the model sees these. Answers in another form than lists of text are left to the tool that takes them. */
+function withGoldenAnswers(row: BenchmarkRow, { place, isLettered }: { readonly place: string; readonly isLettered: boolean }): BenchmarkRow {
   const changed = Object.entries(row)
     .filter(([name, value]) => isAnswerColumn(name) && isTextOrTexts(value))
     .map(([name, value]) => {
-      const golden = readGoldenAnswers(value, { name, choices: choicesOf(row) });
+      const golden = readGoldenAnswers(value, { name, choices: choicesOf(row), isLettered });
       if (!golden.ok) throw wrong(`${place}: ${golden.problem}`);
       return [name, Array.isArray(value) || name === 'possible_answers' ? golden.answers : golden.answers[0]];
     });

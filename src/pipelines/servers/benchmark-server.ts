@@ -1,5 +1,6 @@
 /** The server `benchmark` of UltraRAG: questions and golden answers from a file, in UltraRAG's shuffled order. */
 import { normalizeText } from '../../metrics/normalize-answer.ts';
+import { doubtfulNotices } from '../../schemas/golden-answers.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { kindOrNumber } from '../../schemas/kind-of.ts';
 import { isAnswerColumn } from '../../schemas/question-row.ts';
@@ -41,7 +42,7 @@ export function benchmarkServer(given: Values): PipelineServer {
         description: 'a list for each name of key_map, one entry for each question',
         check: async (parameters, { resolve, warn }) => {
           const lists = await load(parameters['benchmark'], resolve);
-          for (const [alias, column] of Object.entries(keyMap)) if (isAnswerColumn(String(column))) warnOfVanishing(alias, lists[alias] ?? [], warn);
+          for (const [alias, column] of Object.entries(keyMap)) if (isAnswerColumn(String(column))) warnOfAnswers(alias, lists[alias] ?? [], warn);
         },
         run: async (args, { resolve }) => load(args['benchmark'], resolve),
       },
@@ -56,7 +57,7 @@ export function benchmarkServer(given: Values): PipelineServer {
 export async function loadBenchmark(settings: unknown, resolve: (path: string) => string): Promise<BenchmarkLists> {
   const { path, keyMap, shuffle, seed, limit } = readSettings(settings);
   const most = limit === -1 ? Infinity : limit;
-  const rows = await readBenchmarkRows(resolve(path), shuffle ? Infinity : most);
+  const rows = await readBenchmarkRows(resolve(path), { limit: shuffle ? Infinity : most, columns: Object.values(keyMap) });
   const lists = Object.entries(keyMap).map(([alias, key]) => [alias, rows.flatMap((row) => (Object.hasOwn(row, key) ? [row[key]] : []))] as const);
   if (!shuffle) return Object.fromEntries(lists);
   const order = pythonShuffle(lists[0]![1].length, seed).slice(0, most);
@@ -107,9 +108,11 @@ function withEqualLengths(lists: BenchmarkLists): BenchmarkLists {
   return lists;
 }
 
-/** Answers of which normalisation leaves nothing are in every prediction for `acc`, and no other metric finds them. */
-function warnOfVanishing(alias: string, golden: readonly unknown[], warn: ((line: string) => void) | undefined): void {
-  const vanishing = golden.flat().filter((answer) => typeof answer === 'string' && normalizeText(answer) === '');
+/** Answers that look like missing values, and those of which normalisation leaves nothing: they are in every prediction for `acc`, and no other metric finds them. */
+function warnOfAnswers(alias: string, golden: readonly unknown[], warn: ((line: string) => void) | undefined): void {
+  const answers = golden.flat().filter((answer) => typeof answer === 'string');
+  for (const line of doubtfulNotices([{ where: alias, answers }])) warn?.(line);
+  const vanishing = answers.filter((answer) => normalizeText(answer) === '');
   if (vanishing.length === 0) return;
   const count = vanishing.length === 1 ? '1 golden answer' : `${vanishing.length} golden answers`;
   warn?.(

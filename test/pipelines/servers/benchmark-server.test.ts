@@ -56,7 +56,7 @@ describe('loadBenchmark', () => {
     [
       'place.jsonl',
       '{"question": "Which?", "golden_answers": [4], "choices": ["Rome", "Paris"]}',
-      /or its place among the 2 choices, from 0 up, got 4; give the text$/,
+      /its label or its place among the 2 choices, from 0 up, got 4; give the text$/,
     ],
   ])('refuses %s in one line', async (name, text, message) => {
     await writeFile(join(folder, name), text);
@@ -69,12 +69,17 @@ describe('loadBenchmark', () => {
     expect(await load('table.csv', { key_map })).toEqual({ q_ls: ['Wo, bitte?', 'q'], gt_ls: [['Paris', 'Rom'], '7'] });
     await writeFile(join(folder, 'choice.jsonl'), '{"question": "Which?", "golden_answers": [1], "choices": ["Rome", "Paris"]}\n');
     expect(await load('choice.jsonl', { key_map })).toEqual({ q_ls: ['Which?'], gt_ls: [['Paris']] });
+    // With the choices in the prompt, the model answers with a letter.
+    await writeFile(join(folder, 'letter.jsonl'), '{"question": "Which?", "golden_answers": ["B", 1], "choices": ["Rome", "Paris"]}\n');
+    expect(await load('letter.jsonl', { key_map })).toEqual({ q_ls: ['Which?'], gt_ls: [['Paris', 'Paris']] });
+    const lettered = { gt_ls: 'golden_answers', choices_ls: 'choices' };
+    expect(await load('letter.jsonl', { key_map: lettered })).toEqual({ gt_ls: [['B', 'B']], choices_ls: [['Rome', 'Paris']] });
   });
 
-  it('warns of golden answers of which normalisation leaves nothing', async () => {
+  it('warns of golden answers that look like missing values, and of those of which normalisation leaves nothing', async () => {
     await writeFile(
       join(folder, 'bands.jsonl'),
-      '{"question": "Which band?", "golden_answers": ["The The", "The"]}\n{"question": "q", "golden_answers": "x"}\n',
+      '{"question": "Which band?", "golden_answers": ["The The", "The"]}\n{"question": "q", "golden_answers": "nan"}\n',
     );
     const benchmark = { path: 'bands.jsonl', key_map: { q_ls: 'question', gt_ls: 'golden_answers' } };
     const { check } = benchmarkServer({ benchmark }).tools['get_data']!;
@@ -82,6 +87,7 @@ describe('loadBenchmark', () => {
     const context = { parameters: { benchmark }, resolve: (name: string) => join(folder, name), signal: new AbortController().signal };
     await check!({ benchmark }, { ...context, warn: (line) => void lines.push(line) });
     expect(lines).toEqual([
+      expect.stringMatching(/^1 golden answer looks like a missing value or a list written as text: "nan" of gt_ls\./),
       expect.stringMatching(/^gt_ls has 2 golden answers with nothing left to compare .*, such as "The The"; acc is 1 for them/),
     ]);
   });
