@@ -16,6 +16,7 @@ export { judgeBy } from './core/builtin-judges.ts';
 export { judgeMessages, judgeReward } from './core/judge-rubric.ts';
 export type { Model, ModelRequest, Models } from './core/model.ts';
 export { structuredReply } from './core/structured-reply.ts';
+export { afterThoughts } from './core/text-outside-thoughts.ts';
 export { MaybeThinkParser, Parser, ThinkParser } from './core/parser.ts';
 export { XMLParser } from './core/xml-parser.ts';
 

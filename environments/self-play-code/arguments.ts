@@ -194,7 +194,7 @@ export async function parseArguments(args: Values, purpose: 'evaluation' | 'trai
 
 /** Notices about arguments of critics that change nothing. */
 function criticNotices(given: Values, { critics, grading, dimensions }: SelfPlaySettings): string[] {
-  const idle = ['grading', 'creativity'].filter((name) => given[name] !== undefined);
+  const idle = ['grading', 'creativity', 'dimensions'].filter((name) => given[name] !== undefined);
   if (critics === 0)
     return idle.map((name) => `${name} changes nothing without critics. Set rewards to "crsp" and critics to at least 1, or leave it out.`);
   const isOther = dimensions.join() !== DEFAULT_SETTINGS.dimensions.join();

@@ -1,5 +1,6 @@
 /** Reads critiques and compares them: several critics grade a thought, and their rewards depend on the other critics and on the executor's verdict. */
 import { RewardError } from 'vf-search';
+import { afterThoughts } from 'vf-search/environment-kit';
 import { firstGradedObject } from './graded-object.ts';
 import type { Grading } from './grading-prompt.ts';
 
@@ -30,12 +31,15 @@ export function critiqueOptions({ grading, dimensions }: { readonly grading: Gra
 }
 
 /**
- * Reads a critic's reply: the first JSON object in it that has a key `grade`, or `overall_grade`, within prose, a fence or another object. Grade and scores must be finite
- * numbers in [0, scale]; true and numbers in quotation marks are malformed. The last of repeated keys counts. Never throws.
+ * Reads a critic's reply: the first JSON object behind its thoughts that has a key `grade`, or `overall_grade`, within prose, a fence or another object. Grade and scores must
+ * be finite numbers in [0, scale]; true and numbers in quotation marks are malformed, and so is a reply that a limit ended within its thoughts. The last of repeated keys counts.
+ * Never throws.
  * @example parseCritique('Sure: {"rationale": "tried twice", "grade": 0.75}') // { status: 'ok', grade: 0.75, rationale: 'tried twice' }
  */
 export function parseCritique(reply: string, { gradeScale = 1, dimensions = [], needsScores = false }: CritiqueOptions = {}): Critique {
-  const graded = firstGradedObject(reply, dimensions);
+  const spoken = afterThoughts(reply);
+  // A thought often repeats the form that the prompt shows, with its example grade.
+  const graded = /^\s*<think>/.test(spoken) ? null : firstGradedObject(spoken, dimensions);
   const grade = scaled(graded?.has('grade') === true ? graded.get('grade') : graded?.get('overall_grade'), gradeScale);
   if (graded === null || grade === null) return { status: 'malformed' };
   const given = dimensions.filter((name) => graded.has(name));

@@ -126,6 +126,7 @@ export class HubConnection {
           : 'the token in HF_TOKEN is invalid or has no access. Check the name and the token.';
       return new ConfigError(`Could not fetch ${where} (${status}): ${remedy}`, { cause: error, status });
     }
+    if (status === 404) return new ConfigError(`Could not fetch ${where} (404): it does not exist there. Check the name.`, { cause: error, status });
     if (code === 'ENOSPC' || code === 'EACCES' || code === 'EROFS' || code === 'ENOTDIR') {
       return new ConfigError(`Could not write ${what} to the cache (${code}). Set HF_HOME to a writable folder with free space.`, {
         cause: error,

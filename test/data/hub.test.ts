@@ -135,6 +135,9 @@ describe('fetchHubSplit', () => {
   it('does not mistake a missing repository for a missing split', async () => {
     await start();
     await expect(fetchSplit('no/such@0123456789012345678901234567890123456789', 'test')).rejects.toBeInstanceOf(ConfigError);
+    await expect(fetchSplit('no/such', 'test')).rejects.toThrow(
+      /^Could not fetch revision main of the data set no\/such .* \(404\): it does not exist there\. Check the name\.$/,
+    );
     expect(existsSync(join(cacheDir, 'datasets--no--such'))).toBe(false);
   });
 

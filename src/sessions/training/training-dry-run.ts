@@ -16,6 +16,7 @@ import { openLosses, openPlayedRoles } from './open-joints.ts';
 import { isUnserved } from './open-supervised-training.ts';
 import { longestRollout } from './open-policy-servers.ts';
 import { planGpus } from './plan-gpus.ts';
+import { checkSeedRows } from './seed-rows.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
 import { resolvedRoleText } from '../roles/open-roles.ts';
 import { resolveRoles } from '../roles/resolve-roles.ts';
@@ -37,6 +38,7 @@ export async function trainingDryRun(
   const { environment: wanted, rollouts, lora, policy, model, steps, seed } = config;
   // Refuses bases that the embedded engine would refuse. Not for Python backends, for which a name may be a model to download.
   const isDownloaded = usesEngine(config) && (await checkLocalBase(config, variables));
+  await checkSeedRows(config, { variables, signal });
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
   try {
     await assertTrainable(environment, config);

@@ -86,6 +86,7 @@ describe('parseArguments of self-play-code', () => {
     expect(Object.keys((await parseArguments({}, 'training')).named)).not.toContain('grading');
     expect(await notices(crsp)).toEqual([]);
     expect(await notices({ ...crsp, dimensions: ['depth'] })).toEqual([expect.stringContaining('has its own dimensions') as string]);
+    expect(await notices({ dimensions: ['wit'] })).toEqual([expect.stringMatching(/^dimensions changes nothing without critics/) as string]);
     expect(await notices({ grading: 'scores' })).toEqual([expect.stringMatching(/^grading changes nothing without critics/) as string]);
     expect(await notices({ config: { crsp: { executor_cleanup_frequency: 1 } } })).toEqual([
       expect.stringMatching(/^crsp\.executor_cleanup_frequency/) as string,

@@ -40,6 +40,18 @@ describe('parseCritique', () => {
     expect(parseCritique('{"grade": null, "grade": 0.5}')).toEqual(ok(0.5));
   });
 
+  it('reads no grade in thoughts, whether the reply or the chat template opened them', () => {
+    const example = 'The form is {"rationale": "two sentences", "grade": 0.75}. I would say 0.2.';
+    expect(parseCritique(`<think>\n${example}\n</think>\n\n{"rationale": "r", "grade": 0.2}`)).toEqual(ok(0.2, 'r'));
+    expect(parseCritique(`${example}</think>{"grade": 0.2}`)).toEqual(ok(0.2));
+    expect(parseCritique(`<think>${example}`)).toEqual(malformed);
+    expect(parseCritique(`<think>${example}</think>`)).toEqual(malformed);
+    expect(parseCritique('{"rationale": "no <think> tag, </think> closes none", "grade": 0.3}')).toEqual(
+      ok(0.3, 'no <think> tag, </think> closes none'),
+    );
+    expect(parseCritique('It has no </think> tag: {"grade": 0.3}')).toEqual(ok(0.3));
+  });
+
   it('divides by the scale', () => {
     expect(parseCritique('{"grade": 4}', { gradeScale: 5 })).toEqual(ok(0.8));
     expect(parseCritique('{"grade": 6}', { gradeScale: 5 })).toEqual(malformed);

@@ -50,6 +50,17 @@ describe('trainingDryRun', () => {
     );
   });
 
+  it('refuses a file of worked problems that is not there, or has none', async () => {
+    using folder = new TemporaryFolder();
+    const problems = join(folder.path, 'limo.jsonl');
+    const flags = ['-m', 'M', '-b', 'http://127.0.0.1:9/v1', '-n', '1', '--set', `sft.problems=${problems}`, '--set', 'sft.steps=2'];
+    await expect(dryRun(folder.path, flags)).rejects.toThrow('limo.jsonl does not exist; correct its path');
+    writeFileSync(problems, '{"question": "q"}\n');
+    await expect(dryRun(folder.path, flags)).rejects.toThrow('limo.jsonl');
+    writeFileSync(problems, '{"question": "q", "solution": "s", "answer": "a"}\n');
+    expect(await dryRun(folder.path, flags)).toMatch(/^supervised +2 supervised steps of /m);
+  });
+
   it('shows the supervised steps of a run that plays nothing, and neither rollouts nor a server', async () => {
     using folder = new TemporaryFolder();
     const data = join(folder.path, 'shown.jsonl');
