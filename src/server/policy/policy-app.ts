@@ -156,7 +156,8 @@ function otherRoutes(app: Hono, served: ServedEngine): void {
     // The client has disconnected and reads no answer.
     if (c.req.raw.signal.aborted && refusal.cause instanceof CancelledError) return c.body(null, 400);
     served.report(refusal);
-    if (refusal.status === 503) c.header('retry-after', '1');
+    // A lost engine does not come back by itself: clients would wait for it as for a rate limit.
+    if (refusal.status === 503 && refusal.retryable) c.header('retry-after', '1');
     // The rest of an unread body would be parsed as the next request.
     if (refusal.status === 408 || refusal.status === 413) c.header('connection', 'close');
     return c.json(refusal.body, refusal.status);

@@ -193,7 +193,9 @@ describe('status', () => {
     lost.resolve(new Error('A thread ended'));
     await lost.promise;
     expect(await status()).toBe(503);
-    const answer = await answerOf(await fetch(`${gone.url}/v1/completions`, { method: 'POST', headers: JSON_TYPE, body: '{"prompt": [300]}' }));
+    const response = await fetch(`${gone.url}/v1/completions`, { method: 'POST', headers: JSON_TYPE, body: '{"prompt": [300]}' });
+    expect(response.headers.get('retry-after')).toBeNull();
+    const answer = await answerOf(response);
     expect(answer).toMatchObject({ status: 503, body: { error: { message: expect.stringContaining('EngineCore') as string } } });
     expect(failures.length).toBe(1);
     await gone.close();
