@@ -16,7 +16,7 @@ samples and sends the sample back, by token ids or by messages.
   curl -s http://127.0.0.1:8000/v1/episodes \\
       -H 'content-type: application/json' \\
       -d '{"policy": {"kind": "tokens"},
-           "episodes": [{"example_id": "nq_dev_0000"}]}'
+           "episodes": [{"example_id": "nq_dev_0012"}]}'
   curl -s http://127.0.0.1:8000/v1/episodes/step \\
       -H 'content-type: application/json' \\
       -d '{"episodes": [{"episode_id": "...", "turn": 0, "token_ids": [11, 12],
@@ -29,7 +29,7 @@ A caller that has a policy server (vLLM, vf-serve policy, a chat API) names it,
 and the rollouts come back as they end, one per line:
   curl -sN http://127.0.0.1:8000/v1/rollouts \\
       -H 'content-type: application/json' \\
-      -d '{"example_ids": ["nq_dev_0000"], "rollouts_per_example": 4,
+      -d '{"example_ids": ["nq_dev_0012"], "rollouts_per_example": 4,
            "policy": {"base_url": "http://127.0.0.1:8001/v1"},
            "sampling": {"temperature": 1.0}}'
 
@@ -41,7 +41,7 @@ one that vf-init wrote. Arguments are the same as for vf-eval:
 OpenEnv's clients play on the same port, over its WebSocket; the action is the
 model's text, with the stop string that ended it:
   async with GenericEnvClient(base_url="http://127.0.0.1:8000") as env:
-      step = await env.reset(example_id="nq_dev_0000")
+      step = await env.reset(example_id="nq_dev_0012")
       step = await env.step({"text": "<search> who wrote hamlet </search>"})
 
 GET /openapi.json describes all routes. With --api-key-var NAME every request
