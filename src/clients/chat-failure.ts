@@ -83,7 +83,7 @@ export function chatBodyError(context: FailureContext, body: Buffer): PolicyErro
   const isCompletion = Array.isArray(choices) && (choices.length > 0 || ((error === undefined || error === null) && !isMiniMaxFailure(base)));
   if (isCompletion) return null;
   const status = statusIn(chatErrorFields(body), base);
-  if (status !== null) return chatError(context, { status, headers: headersIn(error), body });
+  if (status !== null) return chatError(context, { status, headers: {}, body });
   // As if it were the 400 that it should be.
   const refusal = { status: 400, headers: {}, body };
   if (refusesLength(refusal)) return chatError(context, refusal);
@@ -126,12 +126,6 @@ function statusIn({ codes }: ChatErrorFields, base: unknown): number | null {
   if (codes.some((code) => CREDIT_CODES.test(code))) return 402;
   const status = codes.find((code) => /^[45]\d\d$/.test(code));
   return status === undefined ? null : Number(status);
-}
-
-/** OpenRouter repeats the provider's headers in the body. */
-function headersIn(error: unknown): HttpResponse['headers'] {
-  const headers = fieldsOf(fieldsOf(fieldsOf(error)['metadata'])['headers']);
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)]));
 }
 
 function lacksVersion(url: string): boolean {

@@ -7,22 +7,10 @@
 export type FinishKind = 'stop' | 'length' | 'filtered' | 'unfinished';
 
 /** The turn ended, and no stop string ended it. */
-const OWN_ENDS = [
-  'end_turn',
-  'eos',
-  'eos_token',
-  'eosfound',
-  'endoftext',
-  'end_of_text',
-  'tool_calls',
-  'tool_call',
-  'tool_use',
-  'toolcalls',
-  'function_call',
-];
+const OWN_ENDS = ['end_turn', 'eos', 'eos_token', 'eos_found', 'endoftext', 'end_of_text', 'tool_calls', 'tool_call', 'tool_use', 'function_call'];
 
 /** The turn ended, by itself or at a stop string. */
-const ENDS = [...OWN_ENDS, 'stop', 'stop_sequence', 'stop_string', 'stopstringfound', 'complete', 'completed', 'normal', 'done', 'end', 'finished'];
+const ENDS = [...OWN_ENDS, 'stop', 'stop_sequence', 'stop_string', 'stop_string_found', 'complete', 'completed', 'normal', 'done', 'end', 'finished'];
 
 const LIMITS = [
   'length',
@@ -33,12 +21,12 @@ const LIMITS = [
   'max_new_tokens',
   'max_completion_tokens',
   'max_tokens_reached',
-  'maxpredictedtokensreached',
+  'max_predicted_tokens_reached',
   'model_length',
   'model_context_window_exceeded',
   'context_length',
   'context_length_exceeded',
-  'contextlengthreached',
+  'context_length_reached',
   'token_limit',
   'length_limit',
   'max_tokens_exceeded',
@@ -47,7 +35,6 @@ const LIMITS = [
 const FILTERS = [
   'content_filter',
   'content_filtered',
-  'contentfilter',
   'filtered',
   'filter',
   'safety',
@@ -66,26 +53,26 @@ const FILTERS = [
 ];
 
 const KINDS: ReadonlyMap<string, FinishKind> = new Map([
-  ...ENDS.map((name) => [name, 'stop'] as const),
-  ...LIMITS.map((name) => [name, 'length'] as const),
-  ...FILTERS.map((name) => [name, 'filtered'] as const),
+  ...ENDS.map((name) => [plainName(name), 'stop'] as const),
+  ...LIMITS.map((name) => [plainName(name), 'length'] as const),
+  ...FILTERS.map((name) => [plainName(name), 'filtered'] as const),
 ]);
+const PLAIN_OWN_ENDS: ReadonlySet<string> = new Set(OWN_ENDS.map(plainName));
 
-/** `reason`: a response's `finish_reason`, of any type. Its case, and the prefix of Gemini's names, do not matter. */
+/** `reason`: a response's `finish_reason`, of any type. Its case, what separates its words, and the prefix of Gemini's names do not matter. */
 export function finishKind(reason: unknown): FinishKind {
   return KINDS.get(plainName(reason)) ?? 'unfinished';
 }
 
 /** True if the reason says that the model ended its turn, so that no stop string is missing. */
 export function endedByItself(reason: unknown): boolean {
-  return OWN_ENDS.includes(plainName(reason));
+  return PLAIN_OWN_ENDS.has(plainName(reason));
 }
 
 function plainName(reason: unknown): string {
   if (typeof reason !== 'string') return '';
   return reason
-    .trim()
     .toLowerCase()
-    .replaceAll('-', '_')
-    .replace(/^(finishreason[._]|finish_reason_)/, '');
+    .replace(/[^a-z0-9]/g, '')
+    .replace(/^finishreason(?=.)/, '');
 }

@@ -58,17 +58,21 @@ export function wireTools(tools: readonly ToolSpec[]): NonNullable<ChatCompletio
 export function readToolCalls(message: unknown): readonly ToolCall[] {
   const { tool_calls: calls, function_call: single } = fieldsOf(message);
   // OpenAI's first form of a call.
-  const listed = Array.isArray(calls) && calls.length > 0 ? calls : isObject(single) ? [{ function: single }] : [];
+  const listed = Array.isArray(calls) && calls.length > 0 ? calls : isObject(calls) ? [calls] : isObject(single) ? [{ function: single }] : [];
   return listed.flatMap((call: unknown, i): ToolCall[] => {
-    const { id, type: _, index: __, function: fn, ...further } = fieldsOf(call);
-    const { name, arguments: args, ...ofFunction } = fieldsOf(fn);
+    const { id, type: _, index: __, function: fn, ...others } = fieldsOf(call);
+    // Some gateways leave out the level of the function, as Anthropic's API does.
+    const { name, arguments: args, parameters, input, ...rest } = isObject(fn) ? fn : others;
     if (typeof name !== 'string') return [];
-    const serverFields = { ...filled(further), ...(Object.keys(filled(ofFunction)).length === 0 ? {} : { function: filled(ofFunction) }) };
-    const written = typeof args === 'string' ? args : JSON.stringify(args ?? {});
+    const [further, ofFunction] = isObject(fn) ? [filled(others), filled(rest)] : [filled(rest), {}];
+    const serverFields = { ...further, ...(Object.keys(ofFunction).length === 0 ? {} : { function: ofFunction }) };
+    const given = args ?? parameters ?? input ?? {};
+    const written = typeof given === 'string' ? given : JSON.stringify(given);
     return [
       {
         id: typeof id === 'string' && id !== '' ? id : `call${i}`,
-        name,
+        // Servers of gpt-oss leave its namespace in the name.
+        name: name.trim().replace(/^functions\./, ''),
         arguments: written.toWellFormed(),
         ...(Object.keys(serverFields).length === 0 ? {} : { serverFields }),
       },

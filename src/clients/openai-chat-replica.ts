@@ -89,9 +89,13 @@ export class ChatReplica {
     }
     const failure = this.#failure(request.path, request.body, response);
     if (failure !== null) throw failure;
+    return this.#assembled(openai, request, response);
+  }
+
+  async #assembled(openai: OpenAI, { path, body }: { readonly path: string; readonly body: string }, response: HttpResponse): Promise<unknown> {
     const completion = await assembleChatStream(response.body.toString('utf8'), { openai, where: this.url });
     // An event may report an error long after the status.
-    const late = this.#failure(request.path, request.body, { ...response, body: Buffer.from(JSON.stringify(completion)) });
+    const late = this.#failure(path, body, { ...response, body: Buffer.from(JSON.stringify(completion)) });
     if (late !== null) throw late;
     return completion;
   }
@@ -131,7 +135,10 @@ export class ChatReplica {
     }
     const failure = this.#failure(path, body, response);
     if (failure !== null) throw failure;
-    return bufferedResponse(url, response.body.toString('utf8'));
+    // Some servers answer only streams, whatever they are asked for.
+    const isStream = /^\s*(?:(?:data|event|id):|: )/.test(response.body.subarray(0, 64).toString('latin1'));
+    const text = isStream ? JSON.stringify(await this.#assembled((await this.#package)!, { path, body }, response)) : response.body.toString('utf8');
+    return bufferedResponse(url, text);
   }
 
   /** The error of a response that is no completion; null for one that may be. */

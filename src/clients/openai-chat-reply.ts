@@ -2,7 +2,7 @@
 import { PolicyError } from '../core/errors.ts';
 import { isTokenCount } from '../core/sampling.ts';
 import { spelledCalls } from '../core/spelled-calls.ts';
-import { fieldsOf } from '../schemas/is-object.ts';
+import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { readToolCalls, returnedFields } from './openai-chat-messages.ts';
 import { endedByItself, finishKind } from './finish-reasons.ts';
 import type { TextSample } from './policy-client.ts';
@@ -39,9 +39,11 @@ export function readChat(answer: unknown, context: ChatContext): TextSample {
   if (kind === 'filtered') throw new PolicyError(`The content filter of ${where} stopped the answer: finish_reason is ${quote(reason)}`);
   // OpenRouter reports a provider that failed half-way in the choice, whatever the reason.
   if (kind === 'unfinished' || saysSomething(choice['error'])) throw unfinished(where, reason, quote(choice['error'] ?? reason));
-  const { refusal } = fieldsOf(message);
-  const { text: content, thoughts } = readContent(message);
+  const { text: content, thoughts, refusal } = readContent(message);
   const toolCalls = readToolCalls(message);
+  const { tool_calls: sentCalls } = fieldsOf(message);
+  if (toolCalls.length === 0 && saysSomething(sentCalls))
+    throw new PolicyError(`${where} sent a tool call without a name: ${quote(sentCalls)}`, { retryable: true });
   const more = {
     usage: readUsage(usage),
     ...(thoughts === '' ? {} : { reasoning: thoughts }),
@@ -57,7 +59,7 @@ export function readChat(answer: unknown, context: ChatContext): TextSample {
   const end = endOfThoughts(thoughts, reported, stop);
   if ((content ?? '') === '' && kind === 'stop' && end !== null) throw stoppedInThoughts(where, end);
   // A stream begins with an empty text.
-  if ((content ?? '') === '' && typeof refusal === 'string' && refusal !== '') throw new PolicyError(`${where} refused to answer: ${quote(refusal)}`);
+  if ((content ?? '') === '' && refusal !== '') throw new PolicyError(`${where} refused to answer: ${quote(refusal)}`);
   if (content === null) {
     throw emptyResponse(where, `the content ${quote(fieldsOf(message)['content'])}${thoughts === '' ? '' : ', after thoughts'}`);
   }
@@ -90,32 +92,43 @@ function withoutEnd(text: string, end: string | number | null): string {
 /** Fields of a message that hold thoughts as text, by provider: DeepSeek, Kimi, GLM, SGLang; vLLM, OpenRouter, Groq, Together, Ollama; others. */
 const THOUGHT_FIELDS = ['reasoning_content', 'reasoning', 'thinking', 'reasoning_text', 'thought'] as const;
 
-/** The text of a message and its thoughts. `text` is null if the server sent none. */
-function readContent(message: unknown): { readonly text: string | null; readonly thoughts: string } {
+interface Content {
+  /** Null if the server sent none. */
+  readonly text: string | null;
+  readonly thoughts: string;
+  readonly refusal: string;
+}
+
+function readContent(message: unknown): Content {
   const fields = fieldsOf(message);
   const { content, reasoning_details: details, thinking_blocks: blocks } = fields;
-  const parts = Array.isArray(content) ? content.map((part: unknown) => (typeof part === 'string' ? { text: part } : fieldsOf(part))) : [];
   // Magistral, Claude, Gemini and Responses-like gateways send content as a list.
-  const spoken = parts.filter(({ type }) => type === 'text' || type === 'output_text' || type === undefined);
-  const direct = THOUGHT_FIELDS.map((name) => fields[name]).find((value) => typeof value === 'string' && value !== '');
-  const listed = [...parts.filter((part) => !spoken.includes(part)), ...listOf(details), ...listOf(blocks)];
-  const thoughts = typeof direct === 'string' ? direct : listed.map(thoughtText).join('');
-  if (typeof content === 'string') return { text: content.toWellFormed(), thoughts: thoughts.toWellFormed() };
-  const text = spoken.length === 0 ? null : spoken.map(({ text: part }) => (typeof part === 'string' ? part : '')).join('');
-  return { text: text === null ? null : text.toWellFormed(), thoughts: thoughts.toWellFormed() };
+  const parts = isObject(content) ? [content] : listOf(content);
+  const thought = parts.filter(({ type }) => /think|thought|reason|summary/.test(String(type)));
+  const spoken = parts.filter((part) => !thought.includes(part)).flatMap((part) => partText(part) ?? []);
+  const text = typeof content === 'string' ? content : spoken.length === 0 ? null : spoken.join('');
+  const direct = THOUGHT_FIELDS.map((name) => thoughtText(fields[name])).find((value) => value !== '');
+  const thoughts = direct ?? thoughtText([thought, details, blocks]);
+  const refusal = [fields, ...parts].map((part) => part['refusal']).find((value) => typeof value === 'string') ?? '';
+  return { text: text === null ? null : text.toWellFormed(), thoughts: thoughts.toWellFormed(), refusal: refusal as string };
 }
 
 function listOf(value: unknown): readonly Readonly<Record<string, unknown>>[] {
-  return Array.isArray(value) ? value.map(fieldsOf) : [];
+  return Array.isArray(value) ? value.map((part: unknown) => (typeof part === 'string' ? { text: part } : fieldsOf(part))) : [];
 }
 
-/** The text of a part of thoughts: a text, or in turn a list of texts. */
-function thoughtText(part: Readonly<Record<string, unknown>>): string {
-  const text = part['thinking'] ?? part['reasoning'] ?? part['text'] ?? part['summary'] ?? part['content'];
-  if (typeof text === 'string') return text;
-  return listOf(text)
-    .map(({ text: inner }) => (typeof inner === 'string' ? inner : ''))
-    .join('');
+/** The text of a part, of whatever type; null for one without, such as an image. */
+function partText({ text }: Readonly<Record<string, unknown>>): string | null {
+  const written = typeof text === 'string' ? text : fieldsOf(text)['value'];
+  return typeof written === 'string' ? written : null;
+}
+
+/** The text of thoughts: a text, an object with one, or a list of these. */
+function thoughtText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (Array.isArray(value)) return value.map(thoughtText).join('');
+  if (!isObject(value)) return '';
+  return thoughtText(value['thinking'] ?? value['reasoning'] ?? value['text'] ?? value['summary'] ?? value['content']);
 }
 
 /** OpenRouter has the provider's own reason as well. */

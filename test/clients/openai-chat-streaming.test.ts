@@ -96,6 +96,12 @@ describe('OpenAIChatClient and streams', () => {
     expect([bodies.length, remarks]).toEqual([2, []]);
   });
 
+  test('a stream that nobody asked for is read', async () => {
+    const { results, bodies } = await asking((_, response) => sendStream(response, ['Par', 'is.']));
+    expect(results).toMatchObject([answered, answered]);
+    expect(bodies.map(({ stream }) => stream)).toEqual([undefined, undefined]);
+  });
+
   test('a stream that was cut is asked for again', async () => {
     const cut = (response: ServerResponse) => sendStream(response, ['Par'], { isCut: true });
     const { results, bodies } = await asking((_, response, n) => (n % 2 === 1 ? cut(response) : sendStream(response, ['Paris.'])), { stream: true });
