@@ -109,8 +109,8 @@ function readContent(message: unknown): Content {
   const text = typeof content === 'string' ? content : spoken.length === 0 ? null : spoken.join('');
   const direct = THOUGHT_FIELDS.map((name) => thoughtText(fields[name])).find((value) => value !== '');
   const thoughts = direct ?? thoughtText([thought, details, blocks]);
-  const refusal = [fields, ...parts].map((part) => part['refusal']).find((value) => typeof value === 'string') ?? '';
-  return { text: text === null ? null : text.toWellFormed(), thoughts: thoughts.toWellFormed(), refusal: refusal as string };
+  const refusal = [fields, ...parts].map((part) => part['refusal']).find((value) => typeof value === 'string');
+  return { text: text === null ? null : text.toWellFormed(), thoughts: thoughts.toWellFormed(), refusal: refusal ?? '' };
 }
 
 function listOf(value: unknown): readonly Readonly<Record<string, unknown>>[] {
