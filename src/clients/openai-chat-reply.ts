@@ -11,6 +11,8 @@ import { type ReportedStop, restoreStop } from './restore-stop.ts';
 /** The request that a response belongs to. */
 export interface ChatContext {
   readonly stop: readonly string[];
+  /** False if the request went without the stop strings: then none of them can have ended the text. @default true */
+  readonly sentStop?: boolean;
   /** The text goes without the stop string that ends it. @default false */
   readonly dropsStop?: boolean;
   /** The requested limit on new tokens; null if it was left to the server. */
@@ -26,7 +28,7 @@ export interface ChatContext {
  * text or ignored the token limit.
  */
 export function readChat(answer: unknown, context: ChatContext): TextSample {
-  const { stop, where } = context;
+  const { stop, where, sentStop = true } = context;
   const quote = (value: unknown) => context.hide(JSON.stringify(value) ?? 'nothing').slice(0, 200);
   const { choices, error, usage } = fieldsOf(answer);
   if (saysSomething(error)) throw new PolicyError(`${where} reported the error ${quote(error)}`, { retryable: true });
@@ -53,9 +55,11 @@ export function readChat(answer: unknown, context: ChatContext): TextSample {
     const own = content ?? '';
     return { text: spelledCalls(own, toolCalls), content: own, toolCalls, finish: kind, stopReason: null, ...more };
   }
-  const reported = reportedStop(choice, stop, kind === 'length');
+  const isCut = kind === 'length';
+  const { named = sentStop ? undefined : null } = reportedStop(choice, stop);
+  const reported = { named, isCut };
   // A reasoning model that spends all its tokens on reasoning returns no content: a generation cut off before its text.
-  if (content === null && kind === 'length') return { text: '', finish: kind, stopReason: null, ...more };
+  if (content === null && isCut) return { text: '', finish: kind, stopReason: null, ...more };
   const end = endOfThoughts(thoughts, reported, stop);
   if ((content ?? '') === '' && kind === 'stop' && end !== null) throw stoppedInThoughts(where, end);
   // A stream begins with an empty text.
@@ -138,15 +142,15 @@ const ENDS = ['finish_reason', 'native_finish_reason'];
  * What the server says of the end of its text: vLLM in `stop_reason` and SGLang in `matched_stop` name the stop string, or the token that ended the turn, or say
  * null for the model's own end; gateways of Anthropic's API have `stop_sequence`, TGI and llama.cpp `stopping_word`.
  */
-function reportedStop(choice: Readonly<Record<string, unknown>>, stop: readonly string[], isCut: boolean): ReportedStop {
+function reportedStop(choice: Readonly<Record<string, unknown>>, stop: readonly string[]): Pick<ReportedStop, 'named'> {
   const named = ['stop_reason', 'matched_stop', 'stop_sequence', 'stopping_word'].map((field) => choice[field]);
   const string = named.find((value) => typeof value === 'string' && stop.includes(value));
-  if (string !== undefined) return { named: string as string, isCut };
+  if (string !== undefined) return { named: string as string };
   const token = named.find((value) => typeof value === 'number');
-  if (token !== undefined) return { named: token, isCut };
+  if (token !== undefined) return { named: token };
   const saysNone =
     named.includes('') || choice['stop_reason'] === null || choice['matched_stop'] === null || ENDS.some((field) => endedByItself(choice[field]));
-  return { named: saysNone || named.some((value) => endedByItself(value)) ? null : undefined, isCut };
+  return { named: saysNone || named.some((value) => endedByItself(value)) ? null : undefined };
 }
 
 /** Providers count a few tokens of their own (end of turn, the opening of a message). */

@@ -167,7 +167,8 @@ export class OpenAIChatClient implements PolicyClient {
     for (;;) {
       const body = await chatBody(policy.model, request, { rejected: this.#rejected, images: this.#options.images ?? null });
       try {
-        return readChat(await replica.complete(body, signal), { stop, dropsStop, maxNewTokens, where: replica.url, hide: replica.hide });
+        const answer = await replica.complete(body, signal);
+        return readChat(answer, { stop, sentStop: 'stop' in body, dropsStop, maxNewTokens, where: replica.url, hide: replica.hide });
       } catch (error) {
         if (!(error instanceof RequestChangedError)) throw error;
         if (!this.#rejections.includes(error.message)) this.#rejections.push(error.message);

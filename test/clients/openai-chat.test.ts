@@ -283,6 +283,26 @@ describe('OpenAIChatClient', () => {
     expect(sample).not.toHaveProperty('stopIsGuess');
   });
 
+  const REJECTED = { error: { message: "Unsupported parameter: 'stop' is not supported with this model.", param: 'stop' } };
+  test.each([
+    ['that the user left out', { temperature: null, topP: null, leaveOut: ['stop'] }],
+    ['that the server rejects', undefined],
+  ])('guesses nothing about stop strings %s: what is open was left open by the model', async (_, sampling) => {
+    const texts = ['<search> q', '<search> q </search> and more'];
+    await using server = await loopback(async (request, response) => {
+      if ('stop' in (JSON.parse(await readText(request)) as object)) return sendJson(response, 400, REJECTED);
+      sendJson(response, 200, completion(texts.shift()));
+    });
+    await using client = connect([server.url], { strictStops: true });
+    await using lease = await client.lease(forever);
+    const request = { stop: stops, ...(sampling && { sampling }) };
+    const open = await ask(lease, request);
+    expect(open).toMatchObject({ text: '<search> q', stopReason: null });
+    const whole = await ask(lease, request);
+    expect(whole).toMatchObject({ text: '<search> q </search>', stopReason: '</search>' });
+    for (const sample of [open, whole]) expect(sample).not.toHaveProperty('stopIsGuess');
+  });
+
   test('keeps a trajectory on one replica and spreads trajectories', async () => {
     const answer = (_: unknown, response: Parameters<typeof sendJson>[0]) => sendJson(response, 200, completion('ok'));
     await using one = await loopback(answer);
