@@ -27,6 +27,8 @@ export async function* csvRows(
 ): AsyncGenerator<CsvRow, void> {
   const options: Options = {
     delimiter: delimiterOf(path, head),
+    // Files that were edited on several systems mix them.
+    record_delimiter: ['\r\n', '\n', '\r'],
     columns: (header: readonly string[]) => columnNames(header, path),
     info: true,
     skip_empty_lines: true,

@@ -1,7 +1,7 @@
 /** Rows of Parquet files as plain JSON, one group of rows in memory at a time. An integer that JavaScript cannot hold exactly becomes text, as `readExactJson` does. */
 import type { FileHandle } from 'node:fs/promises';
 import { ConfigError, thrownText, VfError } from '../core/errors.ts';
-import { isObject } from '../schemas/is-object.ts';
+import { PARSERS, rowDecoder } from './parquet-values.ts';
 import { openRegularFile } from './regular-file.ts';
 
 type ParquetRow = Readonly<Record<string, unknown>>;
@@ -11,20 +11,28 @@ interface ParquetRowsOptions {
   readonly limit?: number;
 }
 
-/** The rows in order: integers as numbers, those beyond 2^53 and dates as text. Rejects with ConfigError for a file that is not Parquet. */
+/** The rows in order: integers as numbers, those beyond 2^53, decimals, dates and times as text. Rejects with ConfigError for a file that is not Parquet. */
 export async function* parquetRows(path: string, { limit = Infinity }: ParquetRowsOptions = {}): AsyncGenerator<ParquetRow, void> {
   await using handle = await openRegularFile(path);
   const { size } = await handle.stat();
   if (size === 0) throw new ConfigError(`${path} is empty and not a Parquet file. Write or download it again.`);
-  const [{ parquetMetadataAsync, parquetReadObjects }, { compressors }] = await Promise.all([import('hyparquet'), import('hyparquet-compressors')]);
+  const [{ parquetMetadataAsync, parquetReadObjects, parquetSchema }, { compressors }] = await Promise.all([
+    import('hyparquet'),
+    import('hyparquet-compressors'),
+  ]);
   const file = { byteLength: size, slice: (start: number, end = size) => bytesOf(handle, start, end) };
   const metadata = await orConfigError(path, parquetMetadataAsync(file));
+  const schema = parquetSchema(metadata);
+  const names = schema.children.map(({ element }) => element.name);
+  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  if (twice !== undefined) throw new ConfigError(`${path} has two columns ${JSON.stringify(twice)}. Rename one.`);
+  const decode = rowDecoder(schema);
   let rowStart = 0;
   for (const { num_rows: count } of metadata.row_groups) {
     const rowEnd = Math.min(rowStart + Number(count), limit);
     if (rowEnd <= rowStart) continue;
-    const rows = await orConfigError(path, parquetReadObjects({ file, metadata, compressors, rowStart, rowEnd }));
-    for (const row of rows) yield plain(row) as ParquetRow;
+    const rows = await orConfigError(path, parquetReadObjects({ file, metadata, compressors, rowStart, rowEnd, parsers: PARSERS, utf8: false }));
+    for (const row of rows) yield decode(row);
     rowStart = rowEnd;
   }
 }
@@ -46,12 +54,4 @@ async function orConfigError<T>(path: string, reading: Promise<T>): Promise<T> {
     if (cause instanceof VfError) throw cause;
     throw new ConfigError(`${path} cannot be read as Parquet: ${thrownText(cause)}`, { cause });
   }
-}
-
-function plain(value: unknown): unknown {
-  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
-  if (value instanceof Date) return value.toISOString();
-  if (Array.isArray(value)) return value.map(plain);
-  if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, plain(each)]));
 }

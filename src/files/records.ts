@@ -87,7 +87,7 @@ async function jsonRows(path: string, options: ReadRecordsOptions): Promise<read
   try {
     const value = readExactJson(text);
     if (!Array.isArray(value)) return listedRows(value as Readonly<Record<string, unknown>>, path);
-    return value.length > 0 && value.every(isObject) ? value : null;
+    return value.length === 0 || value.some(isObject) ? value : null;
   } catch (cause) {
     if (!(cause instanceof SyntaxError)) throw cause;
     if (isJson(text.trimStart().split('\n', 1)[0]!)) return null;
@@ -150,7 +150,11 @@ function parseLine(text: string, path: string, number: number): ParsedLine | nul
   try {
     return { value: readExactJson(text) };
   } catch (cause) {
-    const remedy = number === 1 && !/^\s*[[{]/.test(text) ? ' If it is CSV, give it the ending .csv or .tsv.' : '';
+    const remedy = /[}\]]\s*\r\s*[[{]/.test(text)
+      ? ' Its lines end with CR alone: convert it, such as with tr "\\r" "\\n".'
+      : number === 1 && !/^\s*[[{]/.test(text)
+        ? ' If it is CSV, give it the ending .csv or .tsv.'
+        : '';
     const message = `Line ${number} of ${path} is not valid JSON: ${(cause as SyntaxError).message}. Write one JSON object per line (docs/data.md).${remedy}`;
     return { problem: 'it is not JSON', error: new ConfigError(message, { cause }) };
   }

@@ -4,7 +4,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { throwIfAborted } from '../core/abort.ts';
 import { ConfigError, VfError } from '../core/errors.ts';
 import { isDamage, streamUnpacked } from './packed-file.ts';
-import { type Encoding, encodingOf, withoutMark } from './user-text.ts';
+import { assertReadable, type Encoding, encodingOf, withoutMark } from './user-text.ts';
 
 const PIECE_BYTES = 2 ** 18;
 const LINE_FEED = 0x0a;
@@ -97,6 +97,7 @@ async function* decodedBytes(stream: Readable, { name, signal, onEncoding }: Use
 function decoderOf(first: Buffer, name: string): (piece: Buffer | null) => Buffer {
   if (first.subarray(0, 2).equals(GZIP))
     throw new ConfigError(`${name} is packed with gzip. Give it the ending .gz, or unpack it: gunzip -c ${name}`);
+  assertReadable(first, name);
   const { encoding, markBytes } = encodingOf(first);
   if (encoding === 'utf-8') {
     // Every other byte of UTF-16 is zero in plain text.

@@ -26,6 +26,7 @@ export function encodingOf(bytes: Uint8Array): { readonly encoding: Encoding; re
  * @param path names the file in the error
  */
 export function decodeText(bytes: Uint8Array, path: string): string {
+  assertReadable(bytes, path);
   const { encoding, markBytes } = encodingOf(bytes);
   const content = bytes.subarray(markBytes);
   if (encoding === 'utf-8') {
@@ -35,13 +36,17 @@ export function decodeText(bytes: Uint8Array, path: string): string {
     return Buffer.from(content.buffer, content.byteOffset, content.byteLength).toString('utf8');
   }
   try {
-    const text = new TextDecoder(encoding, { fatal: true, ignoreBOM: true }).decode(content);
-    // The mark of UTF-32 begins with that of UTF-16.
-    if (!text.startsWith('\0')) return text;
+    return new TextDecoder(encoding, { fatal: true, ignoreBOM: true }).decode(content);
   } catch (cause) {
     throw new ConfigError(`${path} begins with the byte order mark of UTF-16, but is not UTF-16. Convert the file to UTF-8.`, { cause });
   }
-  throw new ConfigError(`${path} is UTF-32. Convert the file to UTF-8.`);
+}
+
+/** Throws ConfigError if the first bytes of a file are those of UTF-32, whose mark begins with that of UTF-16, or of a workbook. */
+export function assertReadable(bytes: Uint8Array, path: string): void {
+  const begins = (...start: readonly number[]) => start.every((byte, i) => bytes[i] === byte);
+  if (begins(0xff, 0xfe, 0, 0) || begins(0, 0, 0xfe, 0xff)) throw new ConfigError(`${path} is UTF-32. Convert the file to UTF-8.`);
+  if (begins(0x50, 0x4b, 3, 4)) throw new ConfigError(`${path} is a zip archive or a workbook (.xlsx). Unpack it, or save it as CSV in UTF-8.`);
 }
 
 /** The text of a file. Rejects as `openRegularFile` does, and with the error of `decodeText`. */

@@ -156,6 +156,77 @@ describe('readRecords', () => {
     expect(some).toEqual([{ n: 0 }, { n: 1 }, { n: 2 }]);
   });
 
+  it('reads decimals, dates, times, 32-bit floats and bytes of Parquet as pyarrow prints them', async () => {
+    const values = await recordsIn(join(import.meta.dirname, '../data/parquet/values.parquet'));
+    expect(values.map(({ value }) => value)).toEqual([
+      {
+        id: '9007199254740993',
+        price: '0.57',
+        wide: '99999999999999999999.9900',
+        small: '0.05',
+        prices: ['1.10', null],
+        row: { f: 0.1, d: '2024-02-29', g: { t: '01:02:03.45' } },
+        rows: [{ x: '7.70', n: 1 }],
+        one: [{ x: '7.70' }],
+        map: { a: '1.50' },
+        lists: [[0.1], []],
+        float: 0.1,
+        date: '2024-02-29',
+        midnight: '2024-02-29',
+        micros: '2024-02-29T01:02:03.678901Z',
+        nanos: '2024-02-29T01:02:03.000000001Z',
+        ms: '23:59:59',
+        nt: '00:00:00.000000001',
+        // Not UTF-8, so no text.
+        bytes: { bytes: 7 },
+      },
+      {
+        id: '-4611686018427387904',
+        price: '-12.30',
+        wide: null,
+        small: '-0.05',
+        prices: [],
+        row: null,
+        rows: null,
+        one: [],
+        map: {},
+        lists: [],
+        float: 16777216,
+        date: '1969-12-31',
+        midnight: '1969-12-31T23:59:59Z',
+        micros: null,
+        nanos: '1969-12-31T23:59:59.999999999Z',
+        ms: '00:00:00.001',
+        nt: '23:59:59.999999999',
+        bytes: 'München',
+      },
+    ]);
+  });
+
+  it('reads CSV whose lines end in several ways, and an empty list', async () => {
+    const file = join(folder, 'mixed.csv');
+    writeFileSync(file, 'id,answer\r\na,x\nb,"y\r\nz"\r\nc,w\r');
+    expect((await recordsIn(file)).map(({ value }) => value)).toEqual([
+      { id: 'a', answer: 'x' },
+      { id: 'b', answer: 'y\r\nz' },
+      { id: 'c', answer: 'w' },
+    ]);
+    writeFileSync(join(folder, 'none.json'), '[]');
+    expect(await recordsIn(join(folder, 'none.json'))).toEqual([]);
+    writeFileSync(join(folder, 'gap.json'), '[{"a": 1}, null]');
+    expect((await recordsIn(join(folder, 'gap.json'))).map(({ value, place }) => [value, place.slice(0, 5)])).toEqual([
+      [{ a: 1 }, 'Row 1'],
+      [null, 'Row 2'],
+    ]);
+  });
+
+  it('refuses a Parquet file with two columns of one name', async () => {
+    const columnData = ['a', 'a'].map((name) => ({ name, data: ['x'] }));
+    const file = join(folder, 'twice.parquet');
+    writeFileSync(file, Buffer.from(parquetWriteBuffer({ columnData })));
+    await expect(recordsIn(file)).rejects.toThrow(/twice\.parquet has two columns "a"\. Rename one\.$/);
+  });
+
   it('keeps the digits of integers beyond 2^53 as text, and mends half surrogates', async () => {
     expect(await read('{"id":9007199254740993,"n":[-12345678901234567890,9007199254740991,0.1234567890123456],"t":"a\\ud800"}')).toEqual([
       [1, { id: '9007199254740993', n: ['-12345678901234567890', 9007199254740991, 0.1234567890123456], t: 'a\ufffd' }],
@@ -163,6 +234,9 @@ describe('readRecords', () => {
   });
 
   it.each([
+    ['cr.jsonl', '{"a":1}\r{"a":2}\r', /^Line 1 of \S+cr\.jsonl is not valid JSON: .* Its lines end with CR alone: convert it/],
+    ['book.csv', Buffer.from('PK\x03\x04\0\0'), /book\.csv is a zip archive or a workbook \(\.xlsx\)\. Unpack it, or save it as CSV in UTF-8\.$/],
+    ['wide.jsonl', Buffer.from('ff fe 00 00 7b 00 00 00'.replaceAll(' ', ''), 'hex'), /wide\.jsonl is UTF-32\. Convert the file to UTF-8\.$/],
     ['short.csv', 'question,answer\na,b\nc\n', /^\S+short\.csv is not CSV: .* on line 3\. Correct that line/],
     ['long.csv', 'question,answer\na, b, c\n', /^\S+long\.csv is not CSV: .* on line 2\./],
     ['open.csv', 'question,answer\n"a,b\n', /^\S+open\.csv is not CSV: Quote Not Closed/],
