@@ -1,8 +1,12 @@
-/** Finds flags, settings and arguments that would stop a training of the rounds, before the first one. Loads no environment. */
+/** Finds flags, settings, arguments and roles that would stop a training of the rounds, before the first one. Loads no environment. */
 import { dirname, resolve } from 'node:path';
+import type { RoleDeclarations } from '../../core/model.ts';
 import { checkEnvironmentArguments } from '../../registry/check-arguments.ts';
 import { environmentIfFound, findEnvironment } from '../../registry/find-environment.ts';
+import { environmentExport } from '../../registry/load-export.ts';
+import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { resolveRoles } from '../../sessions/roles/resolve-roles.ts';
 import { resolveTraining, type TrainingSetup } from '../../sessions/training/resolve-training.ts';
 import { inPlace } from './in-place.ts';
 import type { RoundsContext } from './round-commands.ts';
@@ -24,7 +28,17 @@ export async function checkTrainings(config: RoundsConfig, context: TrainingCont
     const setup = await inPlace(`The ${place}`, () => setupOf(config, table, context, data));
     for (const secret of setup.secrets) context.secrets.add(secret);
     await inPlace(`The arguments of the ${place}`, () => checkArguments(setup.config, context.variables));
+    await inPlace(`The roles of the ${place}`, () => checkRoles(setup.config, context.variables));
   }
+}
+
+/** Checks the roles that the environment's module declares, without a connection. */
+async function checkRoles(
+  { environment: { id }, roles }: Pick<TrainingConfig, 'environment' | 'roles'>,
+  variables: NodeJS.ProcessEnv,
+): Promise<void> {
+  const declared = environmentIfFound(id) === null ? null : await environmentExport(id, 'roles');
+  if (isObject(declared)) await resolveRoles(declared as RoleDeclarations, roles, { variables });
 }
 
 async function checkArguments({ environment: { id, args, evalArgs } }: Pick<TrainingConfig, 'environment'>, env: NodeJS.ProcessEnv): Promise<void> {

@@ -270,8 +270,8 @@ function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<str
   }
   const texts = isFreeTable(property) && isObject(value) ? ' of strings' : '';
   const source = origin(path);
-  // A flag with a name of its own is what the user wrote.
-  const named = source.startsWith('--') && source !== '--set' ? source : `${path} (${source})`;
+  // A flag with a name of its own is what the user wrote; these name the key in their value.
+  const named = source.startsWith('--') && source !== '--set' && source !== '--role' ? source : `${path} (${source})`;
   return new ConfigError(`${named} must be ${allowedText(property)}${texts}, got ${valueText(value)}`);
 }
 

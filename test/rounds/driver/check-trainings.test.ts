@@ -52,4 +52,11 @@ describe('checkTrainings', () => {
     const evaluated = `[${table}]\nflags = ["--set", "environment.eval_args={max_turns = 1}"]`;
     expect(await problemOf(evaluated)).toContain(`${place}max_turns must be`);
   });
+
+  it.each([
+    ['phase1', '"--role", "judg=M@http://h/v1"', 'The environment has no role judg (did you mean judge?). Its roles are generator, judge.'],
+    ['focused', '"--set", "roles.judge.sampling.top_p=0.5"', 'roles.judge.sampling cannot be used here'],
+  ])('refuses in [%s] a role that the environment does not have, and one that cannot be played so', async (table, flags, message) => {
+    expect(await problemOf(`[${table}]\nflags = [${flags}]`)).toContain(`The roles of the training [${table}] of FOLDER/rounds.toml: ${message}`);
+  });
 });

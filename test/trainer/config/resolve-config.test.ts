@@ -85,6 +85,8 @@ describe('resolveTrainingConfig', () => {
     expect(resolve({ optimizer: { max_grad_norm: 'none' } }).wire.optimizer.max_grad_norm).toBeNull();
     expect(resolve({ model: { initial_adapter: 'none' } }).wire.model.initial_adapter).toBe('none');
     expect(() => resolveTrainingConfig([{ source: '--steps', table: { steps: 'x' } }])).toThrow('--steps must be an integer of at least 0, got "x"');
+    const role = layer({ roles: { judge: { max_concurrent: 0 } } }, '--role');
+    expect(() => resolveTrainingConfig([BASE, role])).toThrow('roles.judge.max_concurrent (--role) must be an integer of at least 1, got 0');
     expect(() => resolve({ steps: 'none' })).toThrow('steps (--set) must be an integer of at least 0, got "none"');
   });
 
