@@ -3,6 +3,7 @@ import { thrownText } from '../core/errors.ts';
 import type { ByteSource } from '../files/byte-source.ts';
 import { type JsonObject, readSourceTextIfPresent } from '../files/source-text.ts';
 import { PythonTemplate } from './python-template.ts';
+import { stripEnd, stripped } from './python-text-methods.ts';
 import { TokenizerError } from './tokenizer-error.ts';
 import { namedTokens } from './tokenizer-files.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -67,7 +68,7 @@ export class ChatTemplate {
       messages: continueFinalMessage ? markedAtEnd(messages) : messages,
       add_generation_prompt: addGenerationPrompt,
     });
-    return continueFinalMessage ? cutAtMark(text) : text;
+    return continueFinalMessage ? cutAtMark(text, continuedText(messages.at(-1)) ?? '') : text;
   }
 
   #template(hasTools: boolean): PythonTemplate {
@@ -115,20 +116,35 @@ function sourcesOf(value: unknown): ReadonlyMap<string, string> {
 function markedAtEnd(messages: readonly JsonObject[]): readonly JsonObject[] {
   const last = messages.at(-1);
   const content = last?.['content'];
-  const before = messages.slice(0, -1);
-  if (typeof content === 'string') return [...before, { ...last, content: content + END_MARK }];
-  const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
-  const place = blocks.findLastIndex((block) => isObject(block) && typeof block['text'] === 'string');
-  const block = blocks[place];
-  if (!isObject(block))
+  const text = continuedText(last);
+  if (text === null)
     throw refusal('The last message has no text to continue. Give it some, or leave continue_final_message out.', 'continue_final_message');
-  return [...before, { ...last, content: blocks.with(place, { ...block, text: `${block['text'] as string}${END_MARK}` }) }];
+  const before = messages.slice(0, -1);
+  if (!Array.isArray(content)) return [...before, { ...last, content: text + END_MARK }];
+  const place = content.findLastIndex(isTextBlock);
+  return [...before, { ...last, content: content.with(place, { ...(content[place] as JsonObject), text: text + END_MARK }) }];
 }
 
-function cutAtMark(text: string): string {
+/** The content of a message, or its last text block; null if it has no text. */
+function continuedText(message: JsonObject | undefined): string | null {
+  const content = message?.['content'];
+  if (typeof content === 'string') return content;
+  const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
+  return blocks.findLast(isTextBlock)?.text ?? null;
+}
+
+function isTextBlock(block: unknown): block is { readonly text: string } {
+  return isObject(block) && typeof block['text'] === 'string';
+}
+
+/** Throws if the template dropped the continued text, or a part of it. */
+function cutAtMark(text: string, continued: string): string {
   const at = text.lastIndexOf(END_MARK.trimEnd());
-  if (at < 0)
-    throw refusal('The chat template drops the last message, so it cannot be continued. Leave continue_final_message out.', 'continue_final_message');
+  if (at < 0 || !text.includes(stripped(continued)))
+    throw refusal(
+      'The chat template drops the last message or changes it, so it cannot be continued. Leave continue_final_message out.',
+      'continue_final_message',
+    );
   // If the space after the mark is gone, the template trims contents, so it would have trimmed the message too.
-  return text.startsWith(END_MARK, at) ? text.slice(0, at) : text.slice(0, at).trimEnd();
+  return text.startsWith(END_MARK, at) ? text.slice(0, at) : stripEnd(text.slice(0, at), null);
 }

@@ -1,4 +1,6 @@
 /** Python's operators over values of the Jinja library, which compares and adds as JavaScript does: `"1" == 1`, `"a" + []`, lists by identity. */
+import { percentFormatted } from './python-format.ts';
+import { pythonText } from './python-values.ts';
 import {
   entriesOf,
   flag,
@@ -9,6 +11,7 @@ import {
   isMissing,
   isText,
   itemsOf,
+  iterate,
   keyOf,
   list,
   numberOf,
@@ -18,12 +21,12 @@ import {
   textOf,
   tuple,
 } from './python-runtime.ts';
-import { pythonText } from './python-values.ts';
 
 /** Throws what Python refuses: operands of unfit types, undefined ones, division by zero. */
 export function binary(operator: string, left: RuntimeValue, right: RuntimeValue): RuntimeValue {
   if (operator === '==' || operator === '!=') return flag(isEqual(left, right) === (operator === '=='));
   if (operator === 'in' || operator === 'not in') return flag(contains(right, left) === (operator === 'in'));
+  if (operator === '~') return text(pythonText(left) + pythonText(right));
   if (isMissing(left) || isMissing(right)) throw new Error(`Cannot perform operation ${operator} on undefined values`);
   if (operator === '+') return sum(left, right);
   if (operator === '<' || operator === '<=' || operator === '>' || operator === '>=') {
@@ -49,7 +52,7 @@ export function isEqual(left: RuntimeValue, right: RuntimeValue): boolean {
 
 function contains(container: RuntimeValue, value: RuntimeValue): boolean {
   if (isMissing(container)) return false;
-  if (isList(container)) return itemsOf(container).some((item) => isEqual(item, value));
+  if (isList(container)) return iterate(container).some((item) => isEqual(item, value));
   if (isText(container)) {
     if (!isText(value)) throw new Error(`'in <string>' requires string as left operand, not ${pythonType(value)}`);
     return textOf(container).includes(textOf(value));
@@ -108,7 +111,7 @@ function compareTexts(left: string, right: string): number {
 
 /** Null for operands that are no numbers. */
 function arithmetic(operator: string, left: RuntimeValue, right: RuntimeValue): RuntimeValue | null {
-  if (operator === '%' && isText(left)) return text(formatted(textOf(left), right.type === 'TupleValue' ? itemsOf(right) : [right]));
+  if (operator === '%' && isText(left)) return text(percentFormatted(textOf(left), right));
   const [a, b] = [numberOf(left), numberOf(right)];
   if (operator === '*' && (a === null) !== (b === null)) return repeated(a === null ? left : right, a ?? b!);
   if (a === null || b === null) return null;
@@ -133,22 +136,6 @@ function arithmetic(operator: string, left: RuntimeValue, right: RuntimeValue): 
     default:
       return null;
   }
-}
-
-/** `'%s has %d' % (a, b)`, for the conversions that templates use. */
-function formatted(format: string, values: readonly RuntimeValue[]): string {
-  let next = 0;
-  const written = format.replaceAll(/%(?:(%)|(?:\.(\d+))?([sdf]))/g, (_, percent: string | undefined, digits: string | undefined, kind: string) => {
-    if (percent !== undefined) return percent;
-    const value = values[next++];
-    if (value === undefined) throw new Error('not enough arguments for format string');
-    if (kind === 's') return pythonText(value);
-    const number = numberOf(value);
-    if (number === null) throw new Error(`%${kind} format: a real number is required, not ${pythonType(value)}`);
-    return kind === 'd' ? String(Math.trunc(number)) : number.toFixed(Number(digits ?? 6));
-  });
-  if (next < values.length) throw new Error('not all arguments converted during string formatting');
-  return written;
 }
 
 function repeated(value: RuntimeValue, count: number): RuntimeValue | null {

@@ -7,7 +7,7 @@ export interface RuntimeValue {
   readonly value: unknown;
   /** Text that `+` does not escape again (markupsafe's Markup). */
   isSafe?: boolean;
-  /** A list that Python makes on demand: always true, without a length. */
+  /** A list that Python makes on demand: always true, without a length, and read once. */
   isGenerator?: boolean;
   readonly ['__bool__']: () => { readonly value: boolean };
 }
@@ -43,7 +43,7 @@ export const none = (): RuntimeValue => new None(null);
 export const missing = (): RuntimeValue => new Undefined();
 
 export function generator(items: readonly RuntimeValue[]): RuntimeValue {
-  return Object.assign(list(items), { isGenerator: true, __bool__: () => ({ value: true }) });
+  return Object.assign(list([...items]), { isGenerator: true, __bool__: () => ({ value: true }) });
 }
 
 /** A key of a dictionary: text, or an integer, which is another key than its text. */
@@ -72,8 +72,9 @@ export function keyOf(value: RuntimeValue): Key | null {
   return isText(value) ? textOf(value) : numberOf(value);
 }
 
-/** Iterates as a for loop of Python does. Throws for a value that cannot be iterated. */
+/** Iterates as a for loop of Python does; a second time, a generator has nothing left. Throws for a value that cannot be iterated. */
 export function iterate(value: RuntimeValue): readonly RuntimeValue[] {
+  if (value.isGenerator === true) return (value.value as RuntimeValue[]).splice(0);
   if (isList(value)) return itemsOf(value);
   if (isMissing(value)) return [];
   if (isText(value)) return Array.from(textOf(value), (character) => text(character));

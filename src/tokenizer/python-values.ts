@@ -1,56 +1,10 @@
-/** Python's `str`, `json.dumps`, `str.strip` and `strftime` for values of the Jinja library. */
-
+/** Python's `str`, `json.dumps` and `strftime` for values of the Jinja library. */
 import { type Key, type RuntimeValue } from './python-runtime.ts';
 
 type Arguments = ReadonlyMap<Key, RuntimeValue>;
 
-/** White space according to `str.isspace`; JavaScript's `\s` lacks the separators U+001C to U+001F and U+0085, and has U+FEFF. */
-const SPACE = '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
-const SPACE_BEFORE = new RegExp(`^[${SPACE}]+`);
-const LAST_TEXT = new RegExp(`[^${SPACE}]`);
 const MONTHS = 'January February March April May June July August September October November December'.split(' ');
 const DAYS = 'Sunday Monday Tuesday Wednesday Thursday Friday Saturday'.split(' ');
-
-/** The keys are the names that a rewritten template calls. */
-export const FUNCTIONS = {
-  _python_str: (values: readonly RuntimeValue[]) => values.map(pythonText).join(''),
-  _python_json: ([value]: readonly [RuntimeValue], options: Arguments = new Map()) => pythonJson(value, jsonStyle(options), 0),
-  _python_strip: (text: unknown, characters?: unknown) => stripEnd(stripStart(text, characters), characters),
-  _python_lstrip: stripStart,
-  _python_rstrip: stripEnd,
-} as const;
-
-function stripStart(text: unknown, characters?: unknown): string {
-  const string = checkedText(text);
-  const set = characterSet(characters);
-  if (set === null) return string.replace(SPACE_BEFORE, '');
-  const all = Array.from(string);
-  const start = all.findIndex((character) => !set.has(character));
-  return start < 0 ? '' : all.slice(start).join('');
-}
-
-function stripEnd(text: unknown, characters?: unknown): string {
-  const string = checkedText(text);
-  const set = characterSet(characters);
-  if (set !== null) {
-    const all = Array.from(string);
-    return all.slice(0, all.findLastIndex((character) => !set.has(character)) + 1).join('');
-  }
-  let end = string.length;
-  while (end > 0 && !LAST_TEXT.test(string[end - 1]!)) end -= 1;
-  return string.slice(0, end);
-}
-
-function checkedText(text: unknown): string {
-  if (typeof text === 'string') return text;
-  throw new Error('Only a string can be stripped');
-}
-
-/** The characters to strip; null for white space. A keyword argument arrives in a Map. */
-function characterSet(characters: unknown): ReadonlySet<unknown> | null {
-  const given = characters instanceof Map ? (characters as Arguments).get('chars')?.value : characters;
-  return typeof given === 'string' ? new Set(given) : null;
-}
 
 /** `str(value)`; empty for an undefined variable. */
 export function pythonText(value: RuntimeValue): string {
@@ -58,7 +12,8 @@ export function pythonText(value: RuntimeValue): string {
   return value.type === 'UndefinedValue' ? '' : pythonRepr(value);
 }
 
-function pythonRepr({ type, value }: RuntimeValue): string {
+/** `repr(value)`. */
+export function pythonRepr({ type, value }: RuntimeValue): string {
   if (type === 'StringValue') return quoted(value as string);
   if (type === 'BooleanValue') return value === true ? 'True' : 'False';
   if (type === 'NullValue') return 'None';
@@ -66,7 +21,7 @@ function pythonRepr({ type, value }: RuntimeValue): string {
   if (type === 'IntegerValue' || type === 'FloatValue') return pythonNumber(value as number, type);
   if (Array.isArray(value)) {
     const items = (value as readonly RuntimeValue[]).map(pythonRepr).join(', ');
-    return type === 'TupleValue' ? `(${items})` : `[${items}]`;
+    return type === 'TupleValue' ? `(${items}${value.length === 1 ? ',' : ''})` : `[${items}]`;
   }
   if (!(value instanceof Map)) return '';
   return `{${Array.from(value as Arguments, ([key, inner]) => `${typeof key === 'number' ? key : quoted(key)}: ${pythonRepr(inner)}`).join(', ')}}`;
@@ -98,8 +53,9 @@ function escapedCode(code: number): string {
 /** Python writes floats below 0.0001 with an exponent of at least two digits. JavaScript writes the other numbers of JSON in the same way. */
 function pythonNumber(value: number, type: string): string {
   if (type === 'FloatValue' && Number.isInteger(value) && Math.abs(value) < 1e16) return value.toFixed(1);
-  if (value === 0 || Math.abs(value) >= 1e-4) return String(value);
-  return value.toExponential().replace(/e-(\d)$/, 'e-0$1');
+  if (Number.isNaN(value) || Math.abs(value) === Infinity) return String(value).replace('Infinity', 'inf').replace('NaN', 'nan');
+  if (value === 0 || (Math.abs(value) >= 1e-4 && (type === 'IntegerValue' || Math.abs(value) < 1e16))) return String(value);
+  return value.toExponential().replace(/e([-+])(\d)$/, 'e$10$2');
 }
 
 interface JsonStyle {
@@ -111,11 +67,12 @@ interface JsonStyle {
 
 function jsonStyle(options: Arguments): JsonStyle {
   const indent = options.get('indent')?.value;
+  const isText = typeof indent === 'string';
   const separators = options.get('separators')?.value;
-  const isIndented = typeof indent === 'number';
+  const isIndented = isText || typeof indent === 'number';
   const [item = isIndented ? ',' : ', ', key = ': '] = Array.isArray(separators) ? separators.map(({ value }: RuntimeValue) => String(value)) : [];
   return {
-    indent: isIndented ? ' '.repeat(indent) : null,
+    indent: isText ? indent : typeof indent === 'number' ? ' '.repeat(Math.max(0, indent)) : null,
     separators: [item, key],
     isAscii: options.get('ensure_ascii')?.value === true,
     isSorted: options.get('sort_keys')?.value === true,
@@ -123,18 +80,22 @@ function jsonStyle(options: Arguments): JsonStyle {
 }
 
 /** `json.dumps` as transformers calls it. */
-function pythonJson({ type, value, isGenerator }: RuntimeValue, style: JsonStyle, depth: number): string {
+export function pythonJson(value: RuntimeValue, options: Arguments): string {
+  return jsonOf(value, jsonStyle(options), 0);
+}
+
+function jsonOf({ type, value, isGenerator }: RuntimeValue, style: JsonStyle, depth: number): string {
   if (isGenerator === true || type === 'UndefinedValue')
     throw new Error(`Object of type ${isGenerator === true ? 'generator' : 'Undefined'} is not JSON serializable`);
   if (type === 'IntegerValue' || type === 'FloatValue') return pythonNumber(value as number, type);
   if (Array.isArray(value)) {
-    const items = (value as readonly RuntimeValue[]).map((inner) => pythonJson(inner, style, depth + 1));
+    const items = (value as readonly RuntimeValue[]).map((inner) => jsonOf(inner, style, depth + 1));
     return enclosed(items, '[]', style, depth);
   }
   if (value instanceof Map) {
     const entries = [...(value as Arguments)];
     if (style.isSorted) entries.sort(([a], [b]) => (a < b ? -1 : 1));
-    const items = entries.map(([key, inner]) => jsonText(String(key), style) + style.separators[1] + pythonJson(inner, style, depth + 1));
+    const items = entries.map(([key, inner]) => jsonText(String(key), style) + style.separators[1] + jsonOf(inner, style, depth + 1));
     return enclosed(items, '{}', style, depth);
   }
   if (typeof value === 'function') throw new Error('A function has no JSON');

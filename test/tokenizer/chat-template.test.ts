@@ -107,6 +107,12 @@ describe('ChatTemplate', () => {
     ['to continue nothing', 'x', [[], { ...plain, continueFinalMessage: true }], /last message has no text to continue/],
     ['to continue what has no text', 'x', [[user(null)], { ...plain, continueFinalMessage: true }], /last message has no text to continue/],
     ['to continue what the template drops', 'x', [[user('gone')], { ...plain, continueFinalMessage: true }], /drops the last message/],
+    [
+      'to continue what the template changes',
+      '{% for m in messages %}{{ m.content | upper }}CONTINUE_FINAL_MESSAGE_TAG {% endfor %}',
+      [[user('gone')], { ...plain, continueFinalMessage: true }],
+      /drops the last message or changes it/,
+    ],
   ])('refuses %s in one line', async (_, chat_template, args, message) => {
     const template = await templateOf({ chat_template });
     const render = () => template.render(...args);

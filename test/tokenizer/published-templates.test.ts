@@ -71,26 +71,10 @@ const constructs = JSON.parse(readFileSync(join(TEMPLATES_FOLDER, 'constructs.js
 
 /** Constructs that no known template of a model uses; they are refused, with one that prints an address in Python's memory. */
 const REFUSED_HERE: readonly string[] = [
-  '{{ (1,) + (2, 3) }}',
-  "{{ rows | groupby('n') | list | length }}",
-  '{{ [1, 2, 3, 4] | batch(2) | list }}',
-  '{{ (1,) }}',
-  '{{ () }}',
-  "{{ 'a b' | wordcount }}",
   "{{ 'hello' | truncate(3) }}",
-  "{{ 'abc' | center(7) }}",
   "{{ 'a b' | urlencode }}",
-  '{{ dict(a=1, b=2) }}',
-  "{{ dict([('a', 1)]).a }}",
-  '{{ 1e3 }}',
-  '{{ 1.5e-7 }}',
   "{{ cycler('a', 'b').next() }}",
   "{{ joiner(', ')() }}",
-  "{% for x in words %}{{ loop.cycle('odd', 'even') }} {% endfor %}",
-  '{% for m in messages %}{% if loop.changed(m.role) %}{{ m.role }}{% endif %}{% endfor %}',
-  "{% for (a, b), c in [(('x', 'y'), 'z')] %}{{ a }}{{ b }}{{ c }}{% endfor %}",
-  '{% set t | upper %}abc{% endset %}{{ t }}',
-  '{% raw %}{{ x }}{% endraw %}',
   '{% with a = 1 %}{{ a }}{% endwith %}',
 ];
 /** A method by itself prints its address in Python; integers beyond 2^53 and the sign of zero are JavaScript's; nobody asks for Jinja's filler text. */
