@@ -6,8 +6,9 @@ import { NumericPolicyError, PolicyError, PromptTooLongError } from '../core/err
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { jsonOrNull } from '../schemas/json-or-null.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
+import { isOutOfCredit, saysOutOfCredit } from '../schemas/out-of-credit.ts';
 import { redactUrl } from '../transport/redact.ts';
-import { type ChatErrorFields, chatErrorFields } from './chat-error-fields.ts';
+import { type ErrorFields, errorFields } from '../schemas/error-fields.ts';
 import { refusesLength } from './prompt-length-error.ts';
 
 export interface FailureContext {
@@ -30,7 +31,7 @@ export function chatError(context: FailureContext, response: HttpResponse): Poli
   const { failure, model, apiKeyVariable, url, hasAnswered } = context;
   const options = statusOptions(response);
   const { status } = response;
-  const fields = chatErrorFields(response.body);
+  const fields = errorFields(response.body);
   const { codes, message } = fields;
   const refusal = { ...options, endsRun: status === 401 || !hasAnswered };
   if (status !== 401 && isOutOfCredit(status, fields))
@@ -82,7 +83,7 @@ export function chatBodyError(context: FailureContext, body: Buffer): PolicyErro
   const { choices, error, base_resp: base } = json;
   const isCompletion = Array.isArray(choices) && (choices.length > 0 || ((error === undefined || error === null) && !isMiniMaxFailure(base)));
   if (isCompletion) return null;
-  const status = statusIn(chatErrorFields(body), base);
+  const status = statusIn(errorFields(body), base);
   if (status !== null) return chatError(context, { status, headers: {}, body });
   // As if it were the 400 that it should be.
   const refusal = { status: 400, headers: {}, body };
@@ -95,23 +96,6 @@ function wrongPath({ failure, url, hasAnswered }: FailureContext, status: number
   return new PolicyError(`This URL is not that of a chat API: ${failure}. ${remedy}.`, { status, endsRun: !hasAnswered });
 }
 
-/** Codes and types of OpenAI, Moonshot, DashScope and others for an account that cannot pay. */
-const CREDIT_CODES =
-  /^(insufficient_(quota|balance|credits?|funds)|billing_(hard_limit_reached|not_active)|exceeded_current_quota_error|arrearage|allocationquota\.freetieronly)$/i;
-/**
- * Wordings of Anthropic, DeepSeek, SiliconFlow, xAI, Zhipu and others. A rate limit that more credit would raise is none of them, and neither is "check your plan and billing
- * details": Gemini says so of a limit per minute as well.
- */
-const CREDIT_WORDS =
-  /insufficient (account )?(balance|credits?|funds)|balance is (too low|insufficient|not enough)|used all available credits|monthly spending limit|billing hard limit|check your billing details|free tier of the model has been exhausted|in good standing|key limit exceeded|余额不足|欠费/i;
-
-function isOutOfCredit(status: number, { codes, message }: ChatErrorFields): boolean {
-  if (status === 402) return true;
-  // MiniMax says so with a 500.
-  if (status < 400 || (status > 429 && status !== 500)) return false;
-  return codes.some((code) => CREDIT_CODES.test(code)) || CREDIT_WORDS.test(message.slice(0, 400));
-}
-
 /** Statuses of MiniMax's codes, which it sends with a 200. */
 const MINIMAX_STATUS: Readonly<Record<string, number>> = { 1001: 504, 1002: 429, 1004: 401, 1008: 402, 1039: 429 };
 
@@ -121,9 +105,9 @@ function isMiniMaxFailure(base: unknown): boolean {
 }
 
 /** The HTTP status that the body of a 200 reports; null if it reports none. */
-function statusIn({ codes }: ChatErrorFields, base: unknown): number | null {
+function statusIn({ codes }: ErrorFields, base: unknown): number | null {
   if (base !== undefined) return MINIMAX_STATUS[String(fieldsOf(base)['status_code'])] ?? null;
-  if (codes.some((code) => CREDIT_CODES.test(code))) return 402;
+  if (saysOutOfCredit(codes)) return 402;
   const status = codes.find((code) => /^[45]\d\d$/.test(code));
   return status === undefined ? null : Number(status);
 }

@@ -8,7 +8,7 @@ import { PolicyError } from '../core/errors.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { jsonOrNull } from '../schemas/json-or-null.ts';
 import type { HttpResponse } from '../transport/http-endpoint.ts';
-import { chatErrorFields } from './chat-error-fields.ts';
+import { errorFields } from '../schemas/error-fields.ts';
 
 /** A gateway that answers 504 before this time has another reason than silence. */
 const SILENCE_MS = 30_000;
@@ -17,7 +17,7 @@ const SILENCE_MS = 30_000;
 export function streamReason({ status, body }: HttpResponse, { tookMs }: { readonly tookMs: number }): string | null {
   if (status === 524 || (status === 504 && tookMs >= SILENCE_MS)) return `a gateway cut the silent connection (${status})`;
   if (status !== 400 && status !== 422) return null;
-  const { message } = chatErrorFields(body);
+  const { message } = errorFields(body);
   return NEEDS_STREAM.test(message) && !REFUSES_STREAM.test(message) ? 'the server answers only streams' : null;
 }
 
@@ -32,7 +32,7 @@ const REFUSES_STREAM = /(does not|doesn't|not) support stream|stream(ing)? (is )
 /** True for a refusal of the option that makes a stream report its usage. */
 export function rejectsUsage({ status, body }: HttpResponse): boolean {
   if (status !== 400 && status !== 422) return false;
-  const { message, params } = chatErrorFields(body);
+  const { message, params } = errorFields(body);
   return /stream_options|include_usage/.test([...params, message].join(' '));
 }
 

@@ -49,6 +49,8 @@ export interface OpenAIChatOptions {
   readonly timeoutMs?: number;
   /** Attempts after the first. @default 3 */
   readonly maxRetries?: number;
+  /** The longest wait for a server that limits the rate of requests, in milliseconds; 0 fails at once. @default that of the run, else 3600000 */
+  readonly maxWaitMs?: number;
   /** Delay before the first retry, in milliseconds; doubles with each further one. @default 500 */
   readonly baseDelayMs?: number;
   /** Concurrent requests over all base URLs, at least 1; further ones wait. @default 256 */
@@ -142,11 +144,20 @@ export class OpenAIChatClient implements PolicyClient {
   }
 
   async #generate(replica: ChatReplica, policy: PolicyRef, request: LeasedRequest): Promise<TextSample> {
-    const { timeoutMs = 600_000, maxRetries = 3, baseDelayMs = 500 } = this.#options;
+    const { timeoutMs = 600_000, maxRetries = 3, baseDelayMs = 500, maxWaitMs } = this.#options;
     const attempt = (own: AbortSignal) => this.#complete(replica, policy, request, own);
     const { signal, onWait } = request;
     const { rateLimit } = replica;
-    const retries = { signal, timeoutMs, maxRetries, baseDelayMs, random: this.#random, rateLimit, ...(onWait && { onWait }) };
+    const retries = {
+      signal,
+      timeoutMs,
+      maxRetries,
+      baseDelayMs,
+      random: this.#random,
+      rateLimit,
+      ...(onWait && { onWait }),
+      ...(maxWaitMs !== undefined && { maxWaitMs }),
+    };
     try {
       const sample = await this.#limiter.run(() => withRetries(attempt, retries), request.signal);
       replica.failedAtMs = -Infinity;

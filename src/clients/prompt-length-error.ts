@@ -4,7 +4,7 @@
  * OpenRouter, LiteLLM, TGI, Ollama, LM Studio, llama.cpp, SGLang and vLLM.
  */
 import type { HttpResponse } from '../transport/http-endpoint.ts';
-import { chatErrorFields } from './chat-error-fields.ts';
+import { errorFields } from '../schemas/error-fields.ts';
 
 /** The prompt leaves no room for that many new tokens: a lower limit would fit. vLLM names both fields. */
 export const LIMIT_TOO_LARGE = /max_(completion_)?tokens'?( or '?max_completion_tokens'?)? is too large/i;
@@ -46,7 +46,7 @@ const OF_OUTPUT =
 /** True if the response says that the prompt does not fit the model's window. llama.cpp says so with a 500, some gateways with a 413 that has no text. */
 export function refusesLength({ status, body }: HttpResponse): boolean {
   if (![400, 413, 422, 500].includes(status)) return false;
-  const { codes, message, params, numbers } = chatErrorFields(body);
+  const { codes, message, params, numbers } = errorFields(body);
   if (codes.some((code) => CODES.test(code)) || params.includes('input_tokens') || hasOverflowingCounts(numbers)) return true;
   const text = message.slice(0, 4000);
   // A proxy that takes no body of this size says so in its own words, often with a page.

@@ -3,7 +3,7 @@
  * `temperature`, `top_p`, `stop` and `max_tokens`, Claude rejects `temperature` together with `top_p`, some servers an unknown field of a message.
  */
 import type { HttpResponse } from '../transport/http-endpoint.ts';
-import { chatErrorFields } from './chat-error-fields.ts';
+import { errorFields } from '../schemas/error-fields.ts';
 import type { ChatBody } from './openai-chat-request.ts';
 import { LIMIT_TOO_LARGE } from './prompt-length-error.ts';
 
@@ -39,7 +39,7 @@ export class RejectedFields {
    */
   learn(response: HttpResponse, body: ChatBody): readonly string[] {
     if (response.status !== 400 && response.status !== 422) return [];
-    const { message: whole, params, codes } = chatErrorFields(response.body);
+    const { message: whole, params, codes } = errorFields(response.body);
     const message = withoutQuotations(whole);
     const names = (pattern: RegExp, name: string) => params.includes(name) || pattern.test(message);
     // Another request may have learned it while this one was under way.

@@ -3,8 +3,10 @@ import { onAbort } from '../core/abort.ts';
 import { NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError, type VfError } from '../core/errors.ts';
 import type { Random } from '../core/random.ts';
 import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm.ts';
+import { errorFields } from '../schemas/error-fields.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { Limiter } from '../core/limiter.ts';
+import { isOutOfCredit } from '../schemas/out-of-credit.ts';
 import { withRetries } from '../transport/retry.ts';
 import { SentImages } from './sent-images.ts';
 import { parseAnswer } from './vllm-tokens-wire.ts';
@@ -21,6 +23,8 @@ export interface VllmServerOptions {
   readonly timeoutMs?: number;
   /** Attempts after the first. @default 3 */
   readonly maxRetries?: number;
+  /** The longest wait for a server that limits the rate of requests, in milliseconds; 0 fails at once. @default that of the run, else 3600000 */
+  readonly maxWaitMs?: number;
   /** Source of the jitter between attempts. */
   readonly random: Random;
   /** Delay before the first retry, in milliseconds; doubles with each further one. @default 500 */
@@ -86,7 +90,7 @@ export class VllmServer {
 
   /** Resolves with the result of `read` on a 200. Rejects with PromptTooLongError, NumericPolicyError, PolicyError, TimeoutError or CancelledError. */
   async call<T>({ path, body, headers = {}, read, signal, mayRetry, onAbandoned = () => {} }: VllmCall<T>): Promise<T> {
-    const { timeoutMs = 600_000, maxRetries = 3, random, baseDelayMs } = this.#options;
+    const { timeoutMs = 600_000, maxRetries = 3, random, baseDelayMs, maxWaitMs } = this.#options;
     const method = body === undefined ? 'GET' : 'POST';
     const attempt = async (attemptSignal: AbortSignal) => {
       using _ = onAbort(attemptSignal, onAbandoned);
@@ -98,7 +102,11 @@ export class VllmServer {
       if (response.status !== 200) throw await this.#failure(method, path, response, attemptSignal);
       return read(response.body);
     };
-    const optional = { ...(baseDelayMs === undefined ? {} : { baseDelayMs }), ...(mayRetry === undefined ? {} : { mayRetry }) };
+    const optional = {
+      ...(baseDelayMs !== undefined && { baseDelayMs }),
+      ...(mayRetry && { mayRetry }),
+      ...(maxWaitMs !== undefined && { maxWaitMs }),
+    };
     try {
       const result = await withRetries(attempt, { signal, timeoutMs, maxRetries, random, rateLimit: this.#endpoint.rateLimit, ...optional });
       this.#failedAtMs = null;
@@ -180,8 +188,8 @@ function vllmError(failure: string, response: HttpResponse, keyRemedy: string): 
       `The server cannot decode an image of the prompt: ${failure}. Check that the environment shows whole PNG, JPEG or WebP files.`,
       { status },
     );
-  if (status === 402)
-    return new PolicyError(`The credit of the API key is used up: ${failure}. Check its plan and billing.`, { status, endsRun: true });
+  if (status !== 401 && isOutOfCredit(status, errorFields(response.body)))
+    return new PolicyError(`The credit or quota of the API key is used up: ${failure}. Check its plan and billing.`, { status, endsRun: true });
   if (status === 401 || status === 403)
     return new PolicyError(`The server rejected the API key: ${failure}. ${keyRemedy}.`, { status, endsRun: true });
   if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${failure}. Check the URL.`, { status });

@@ -7,7 +7,7 @@ import { checkOptions } from '../core/check-options.ts';
 import { CancelledError, ConfigError } from '../core/errors.ts';
 import { readRecords } from '../files/records.ts';
 import { doubtfulNotices } from '../schemas/golden-answers.ts';
-import { parseQuestion, QUESTION_COLUMNS, type QuestionColumns, type QuestionRow } from '../schemas/question-row.ts';
+import { parseQuestion, type QuestionColumns, type QuestionRow } from '../schemas/question-row.ts';
 import { findRows, rowsSource, type RowsSource } from './find-rows.ts';
 
 export interface LoadRowsOptions {
@@ -48,7 +48,7 @@ export async function loadRows(
   const { dataset, split = 'test', limit = Infinity, signal } = options;
   if (limit !== Infinity && (!Number.isInteger(limit) || limit < 1)) throw new ConfigError(`limit must be an integer of at least 1, got ${limit}.`);
   const { columns = {} } = options;
-  checkOptions('columns', columns, QUESTION_COLUMNS);
+  checkOptions('columns', columns, { question: 'text', answer: 'text', id: 'text' });
   const names = splitNames(dataset);
   const rows: QuestionRow[] = [];
   const sources: RowsSource[] = [];

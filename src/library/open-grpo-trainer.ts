@@ -9,7 +9,7 @@ import type { TrainOptions } from './train.ts';
 /** As for `train`, without the options of a whole run. */
 export type GrpoTrainerOptions<R extends Row = Row> = Pick<
   TrainOptions<R>,
-  'environment' | 'preset' | 'settings' | 'args' | 'signal' | 'variables' | 'onNotice'
+  'environment' | 'preset' | 'settings' | 'args' | 'maxWaitMs' | 'signal' | 'variables' | 'onNotice'
 >;
 
 /** A policy that is sampled and trained. Its operations run one at a time; await each. Dispose it at the end. */

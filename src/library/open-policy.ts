@@ -1,8 +1,10 @@
 /** `openPolicy` of the library: the policies that `vf-eval` opens, for loops of your own. */
-import { checkOptions } from '../core/check-options.ts';
+import { checkOptions, type OptionKinds } from '../core/check-options.ts';
 import { Disposers } from '../core/disposers.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
+import { ConfigError } from '../core/errors.ts';
+import type { Price } from '../core/price.ts';
 import { assertEnvironment, loadEnvironment } from '../registry/load-environment.ts';
 import type { OpenedPolicy } from '../sessions/policy/open-policy.ts';
 import type { PolicySpec } from '../sessions/policy/policy-spec.ts';
@@ -18,6 +20,8 @@ export interface OpenPolicyFor<R extends Row = Row> {
   readonly maxRetries?: number;
   /** Requests in flight at once. @default 32 */
   readonly maxConcurrent?: number;
+  /** The longest wait for a server that limits the rate of requests, in milliseconds; 0 fails at once. @default that of `evaluate` if it plays, else 3600000 */
+  readonly maxWaitMs?: number;
   /** Environment variables, for API keys and such; those of `./.env` are added. @default those of this process */
   readonly variables?: Readonly<Record<string, string | undefined>>;
   /** Cancels the opening. @default never */
@@ -26,32 +30,39 @@ export interface OpenPolicyFor<R extends Row = Row> {
   readonly onNotice?: (line: string) => void;
 }
 
-const SPEC: Readonly<Record<keyof PolicySpec, true>> = {
-  provider: true,
-  baseUrl: true,
-  model: true,
-  apiKey: true,
-  apiKeyVar: true,
-  clientType: true,
-  stream: true,
-  headers: true,
-  endpointsPath: true,
-  price: true,
+const SPEC: OptionKinds<PolicySpec> = {
+  provider: 'text',
+  baseUrl: 'text',
+  model: 'text',
+  apiKey: 'text',
+  apiKeyVar: 'text',
+  clientType: 'text',
+  stream: 'any',
+  headers: 'textTable',
+  endpointsPath: 'text',
+  price: 'table',
 };
 
-const OPTIONS: Readonly<Record<keyof OpenPolicyFor, true>> = {
-  environment: true,
-  seed: true,
-  maxRetries: true,
-  maxConcurrent: true,
-  variables: true,
-  signal: true,
-  onNotice: true,
+const OPTIONS: OptionKinds<OpenPolicyFor> = {
+  environment: 'any',
+  seed: 'count',
+  maxRetries: 'count',
+  maxConcurrent: 'count',
+  maxWaitMs: 'amount',
+  variables: 'table',
+  signal: 'signal',
+  onNotice: 'function',
 };
 
-/** Throws ConfigError for a misspelled property. */
+const PRICE: OptionKinds<Price> = { input: 'amount', cached: 'amount', output: 'amount' };
+
+/** Throws ConfigError for a misspelled property, or one of another kind. */
 export function checkPolicySpec(spec: PolicySpec): void {
-  checkOptions('policy', spec, Object.keys(SPEC));
+  checkOptions('policy', spec, SPEC);
+  if (spec.price === undefined) return;
+  checkOptions('price', spec.price, PRICE);
+  const missing = (Object.keys(PRICE) as (keyof Price)[]).find((key) => spec.price![key] === undefined);
+  if (missing !== undefined) throw new ConfigError(`price has no ${missing}. Give input, cached and output, in US dollars per million tokens.`);
 }
 
 /**
@@ -66,7 +77,7 @@ export function checkPolicySpec(spec: PolicySpec): void {
  */
 export async function openPolicy<R extends Row = Row>(spec: PolicySpec, options: OpenPolicyFor<R> = {}): Promise<OpenedPolicy> {
   checkPolicySpec(spec);
-  checkOptions('openPolicy', options, Object.keys(OPTIONS));
+  checkOptions('openPolicy', options, OPTIONS);
   const [{ openNamedPolicy }, { loadEnvironmentFile }] = await Promise.all([
     import('../sessions/policy/open-named-policy.ts'),
     import('../sessions/environment/environment-file.ts'),
@@ -82,7 +93,11 @@ export async function openPolicy<R extends Row = Row>(spec: PolicySpec, options:
   const secrets = new Set<string>();
   const warn = (line: string) => onNotice?.(redactSecrets(redactUrl(line), [...secrets]));
   const surroundings = { variables, signal, secrets, warn };
-  const policy = parts.use(await withTransport({ variables }, () => openNamedPolicy(spec, { ...others, environment, surroundings })));
+  const policy = parts.use(
+    await withTransport({ variables, ...(options.maxWaitMs !== undefined && { maxWaitMs: options.maxWaitMs }) }, () =>
+      openNamedPolicy(spec, { ...others, environment, surroundings }),
+    ),
+  );
   const disposer = parts.move();
   return { ...policy, [Symbol.asyncDispose]: () => disposer.disposeAsync() };
 }

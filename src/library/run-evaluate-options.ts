@@ -1,6 +1,6 @@
 /** The body of `evaluate`: its options as a request, its callbacks as the surroundings of a session. */
 import { packageVersion } from '../data/package-root.ts';
-import { checkOptions } from '../core/check-options.ts';
+import { checkOptions, type OptionKinds } from '../core/check-options.ts';
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
@@ -26,37 +26,37 @@ import { withTransport } from '../transport/transport-settings.ts';
 import { checkPolicySpec } from './open-policy.ts';
 import type { Evaluated, EvaluateOptions, RoleSpec } from './evaluate.ts';
 
-const OPTIONS: Readonly<Record<keyof EvaluateOptions, true>> = {
-  environment: true,
-  args: true,
-  environmentsDir: true,
-  policy: true,
-  roles: true,
-  rows: true,
-  rolloutsPerRow: true,
-  maxTokens: true,
-  temperature: true,
-  topP: true,
-  sampling: true,
-  strictStops: true,
-  seed: true,
-  shuffle: true,
-  shuffleSeed: true,
-  maxConcurrent: true,
-  maxScoring: true,
-  timeoutMs: true,
-  scoringTimeoutMs: true,
-  maxRetries: true,
-  maxWaitMs: true,
-  maxCostUsd: true,
-  independentScoring: true,
-  stateColumns: true,
-  output: true,
-  resume: true,
-  signal: true,
-  variables: true,
-  onEvent: true,
-  onNotice: true,
+const OPTIONS: OptionKinds<EvaluateOptions> = {
+  environment: 'any',
+  args: 'table',
+  environmentsDir: 'text',
+  policy: 'any',
+  roles: 'table',
+  rows: 'number',
+  rolloutsPerRow: 'number',
+  maxTokens: 'any',
+  temperature: 'any',
+  topP: 'any',
+  sampling: 'table',
+  strictStops: 'flag',
+  seed: 'number',
+  shuffle: 'flag',
+  shuffleSeed: 'number',
+  maxConcurrent: 'number',
+  maxScoring: 'number',
+  timeoutMs: 'any',
+  scoringTimeoutMs: 'any',
+  maxRetries: 'number',
+  maxWaitMs: 'amount',
+  maxCostUsd: 'amount',
+  independentScoring: 'flag',
+  stateColumns: 'texts',
+  output: 'text',
+  resume: 'textOrFlag',
+  signal: 'signal',
+  variables: 'table',
+  onEvent: 'function',
+  onNotice: 'function',
 };
 
 const ROLE_KEYS = {
@@ -75,13 +75,32 @@ const ROLE_KEYS = {
   stream: 'stream',
 } as const satisfies Partial<Record<keyof RoleSpec, keyof RoleTable>>;
 
+/** The reader of role tables checks the others. */
+const ROLE: OptionKinds<RoleSpec> = {
+  use: 'text',
+  baseUrl: 'textOrTexts',
+  model: 'text',
+  apiKeyVar: 'text',
+  sampling: 'table',
+  reasoningEffort: 'text',
+  maxTokens: 'number',
+  maxConcurrent: 'number',
+  timeoutMs: 'number',
+  totalTimeoutMs: 'number',
+  maxRetries: 'number',
+  budgetCalls: 'number',
+  budgetTokens: 'number',
+  cache: 'text',
+  stream: 'any',
+};
+
 export async function runEvaluateOptions<R extends Row>(options: EvaluateOptions<R>): Promise<Evaluated> {
-  checkOptions('evaluate', options, Object.keys(OPTIONS));
+  checkOptions('evaluate', options, OPTIONS);
   const { environment, signal = new AbortController().signal, variables: given, onEvent, onNotice, policy, roles = {}, ...request } = options;
   const isClient = (player: PolicySpec | PolicyClient | undefined): player is PolicyClient => isObject(player) && 'lease' in player;
   const client = isClient(policy) ? policy : null;
   const spec = policy === undefined || isClient(policy) ? null : policy;
-  if (spec !== null) checkPolicySpec(spec);
+  if (policy !== undefined && client === null) checkPolicySpec(spec!);
   const isModel = (entry: [string, RoleSpec | Model | string]): entry is [string, Model] => isObject(entry[1]) && 'generate' in entry[1];
   const models = Object.entries(roles).filter(isModel);
   const specs = Object.entries(roles).filter((entry): entry is [string, RoleSpec | string] => !isModel(entry));
@@ -128,7 +147,7 @@ function loadedEnvironment(environment: unknown, { args, environmentsDir }: Pick
 
 function tableOf(role: string, spec: RoleSpec | string): RoleTable {
   if (typeof spec === 'string') return roleTableOf(spec);
-  checkOptions(`The role ${role}`, spec, [...Object.keys(ROLE_KEYS), 'timeoutMs', 'totalTimeoutMs']);
+  checkOptions(`The role ${role}`, spec, ROLE);
   const named = Object.entries(ROLE_KEYS).flatMap(([key, name]) => {
     const value = spec[key as keyof typeof ROLE_KEYS];
     return value === undefined ? [] : [[name, value] as const];

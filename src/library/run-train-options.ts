@@ -1,5 +1,5 @@
 /** The body of `train`: its options as a request, its callbacks as the host of a run. */
-import { checkOptions } from '../core/check-options.ts';
+import { checkOptions, type OptionKinds } from '../core/check-options.ts';
 import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { metricValue } from '../trainer/training-observer.ts';
@@ -17,34 +17,38 @@ import type { ConfigLayer } from '../trainer/config/resolve-config.ts';
 import { totalSteps } from '../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../trainer/training-observer.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
-import { withTransport } from '../transport/transport-settings.ts';
+import { type TransportSettings, withTransport } from '../transport/transport-settings.ts';
 import type { Trained, TrainOptions } from './train.ts';
 
-const OPTIONS: Readonly<Record<keyof TrainOptions, true>> = {
-  environment: true,
-  preset: true,
-  settings: true,
-  args: true,
-  sft: true,
-  steps: true,
-  output: true,
-  resume: true,
-  maxWaitMs: true,
-  signal: true,
-  variables: true,
-  onStart: true,
-  onStep: true,
-  onEvaluation: true,
-  onEvent: true,
-  onNotice: true,
+const OPTIONS: OptionKinds<TrainOptions> = {
+  environment: 'any',
+  preset: 'text',
+  settings: 'table',
+  args: 'table',
+  sft: 'textOrTexts',
+  steps: 'number',
+  output: 'text',
+  resume: 'textOrFlag',
+  maxWaitMs: 'amount',
+  signal: 'signal',
+  variables: 'table',
+  onStart: 'function',
+  onStep: 'function',
+  onEvaluation: 'function',
+  onEvent: 'function',
+  onNotice: 'function',
 };
 
 export async function runTrainOptions(options: TrainOptions): Promise<Trained> {
-  checkOptions('train', options, Object.keys(OPTIONS));
+  checkOptions('train', options, OPTIONS);
   const { setup, host } = await openedSetup('train', options);
-  const { maxWaitMs } = options;
+  return withTransport(trainingTransport(options, host), () => trained(options, setup, host));
+}
+
+/** The settings of all requests of a training. */
+export function trainingTransport({ maxWaitMs }: TrainOptions, { variables }: OptionsHost): Partial<TransportSettings> {
   const names = { maxWait: 'maxWaitMs', maxConcurrent: 'rollouts.max_concurrent' };
-  return withTransport({ variables: host.variables, names, ...(maxWaitMs !== undefined && { maxWaitMs }) }, () => trained(options, setup, host));
+  return { variables, names, ...(maxWaitMs !== undefined && { maxWaitMs }) };
 }
 
 async function trained(options: TrainOptions, setup: TrainingSetup, host: OptionsHost): Promise<Trained> {

@@ -1,6 +1,6 @@
 /** `scoreEpisode` of the library: the reward of an episode that a harness of your own has driven. */
 import { throwIfAborted } from '../core/abort.ts';
-import { checkOptions } from '../core/check-options.ts';
+import { checkOptions, type OptionKinds } from '../core/check-options.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment, StopCondition } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
@@ -32,7 +32,7 @@ export interface ScoreEpisodeOptions {
   readonly signal?: AbortSignal;
 }
 
-const RECORD: readonly string[] = ['segments', 'messages', 'prompt', 'state', 'stop'] satisfies (keyof EpisodeRecord)[];
+const RECORD: OptionKinds<EpisodeRecord> = { segments: 'any', messages: 'any', prompt: 'any', state: 'table', stop: 'any' };
 
 /**
  * Computes the reward and the metrics of an episode, with the environment's `finish` hook and rubric. Group rewards see a group of one.
@@ -48,7 +48,7 @@ export async function scoreEpisode<R extends Row>(
   episode: EpisodeRecord,
   options: ScoreEpisodeOptions = {},
 ): Promise<Score> {
-  checkOptions('scoreEpisode', options, ['models', 'signal'] satisfies (keyof ScoreEpisodeOptions)[]);
+  checkOptions('scoreEpisode', options, { models: 'table', signal: 'signal' });
   const { signal = new AbortController().signal } = options;
   throwIfAborted(signal, 'Stopped before the episode was scored');
   assertEpisode('scoreEpisode', environment, row);

@@ -47,7 +47,7 @@ export interface DrivenEpisode extends AsyncDisposable {
  * const { reward } = await scoreEpisode(environment, environment.eval.at(0), episode);
  */
 export async function startEpisode<R extends Row>(environment: Environment<R>, row: R, options: StartEpisodeOptions = {}): Promise<DrivenEpisode> {
-  checkOptions('startEpisode', options, ['seed', 'models', 'signal'] satisfies (keyof StartEpisodeOptions)[]);
+  checkOptions('startEpisode', options, { seed: 'count', models: 'table', signal: 'signal' });
   assertEpisode('startEpisode', environment, row);
   const { driveEpisode } = await import('../rollouts/drive-episode.ts');
   const { seed = 0, signal = new AbortController().signal } = options;

@@ -1,6 +1,6 @@
 /** Loads an environment from its id or path: finds it, imports it, calls it with its arguments and checks the result. */
 import { withTransport } from '../transport/transport-settings.ts';
-import { checkOptions } from '../core/check-options.ts';
+import { checkOptions, type OptionKinds } from '../core/check-options.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, thrownText, VfError } from '../core/errors.ts';
 import type { ImageStore } from '../core/message.ts';
@@ -28,15 +28,15 @@ export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
   readonly note?: (line: string) => void;
 }
 
-const OPTIONS: Readonly<Record<keyof LoadEnvironmentOptions, true>> = {
-  environmentsDir: true,
-  workingDirectory: true,
-  env: true,
-  signal: true,
-  purpose: true,
-  models: true,
-  images: true,
-  note: true,
+const OPTIONS: OptionKinds<LoadEnvironmentOptions> = {
+  environmentsDir: 'text',
+  workingDirectory: 'text',
+  env: 'table',
+  signal: 'signal',
+  purpose: 'any',
+  models: 'any',
+  images: 'any',
+  note: 'function',
 };
 
 /** The use of the rows, so that an environment loads only the rows that will be played. */
@@ -70,7 +70,7 @@ export async function loadEnvironment(
   options: LoadEnvironmentOptions = {},
 ): Promise<Environment> {
   if (typeof id !== 'string') throw new ConfigError(`loadEnvironment needs the name or path of an environment, got ${JSON.stringify(id)}`);
-  checkOptions('loadEnvironment', options, Object.keys(OPTIONS));
+  checkOptions('loadEnvironment', options, OPTIONS);
   if (options.purpose !== undefined && !PURPOSES.includes(options.purpose))
     throw new ConfigError(`The purpose of loadEnvironment must be ${PURPOSES.join(' or ')}, got ${JSON.stringify(options.purpose)}`);
   if (!isObject(args)) throw new ConfigError(`The arguments of ${id} must be an object, got ${JSON.stringify(args)}`);

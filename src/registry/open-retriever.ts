@@ -1,5 +1,6 @@
 /** Opens the retriever that a user names: a bundled corpus, a file, an index, a URL or a web engine. Engines are imported only when chosen. */
 import { existsSync } from 'node:fs';
+import { checkOptions, type OptionKinds } from '../core/check-options.ts';
 import { ConfigError, RetrievalError } from '../core/errors.ts';
 import { bundledPath, questionSets, readBundledManifest } from '../data/bundled.ts';
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
@@ -55,6 +56,27 @@ export interface OpenRetrieverOptions extends SearchPace {
   readonly onProgress?: (progress: { readonly rows: number }) => void;
 }
 
+const OPTIONS: OptionKinds<OpenRetrieverOptions> = {
+  corpus: 'text',
+  columns: 'textTable',
+  passages: 'any',
+  name: 'text',
+  retrieverUrl: 'text',
+  headers: 'textTable',
+  engine: 'any',
+  collection: 'text',
+  embeddingsUrl: 'text',
+  embeddingsModel: 'text',
+  queryPrefix: 'text',
+  env: 'table',
+  signal: 'signal',
+  mustAnswer: 'flag',
+  onProgress: 'function',
+  perSecond: 'any',
+  timeoutMs: 'any',
+  maxRetries: 'any',
+};
+
 const DEFAULT_CORPUS = 'nq-mini';
 
 /** Long enough for the first search of a server that still has to load its index. */
@@ -66,6 +88,7 @@ const ANSWER_DEADLINE_MS = 30_000;
  * @example const retriever = await openRetriever({ corpus: 'nq-mini' });
  */
 export async function openRetriever(options: OpenRetrieverOptions = {}): Promise<Retriever> {
+  checkOptions('openRetriever', options, OPTIONS);
   const { corpus, retrieverUrl, env = process.env, signal, onProgress } = options;
   const engine = (options.engine ?? (retrieverUrl === undefined ? 'bm25' : 'http')) as RetrievalEngine;
   const isModule = isEngineModule(engine);

@@ -2,6 +2,8 @@
 import { RetrievalError, TimeoutError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { HttpEndpoint, type HttpRequest, type HttpResponse, httpErrorText, statusOptions } from '../transport/http-endpoint.ts';
+import { errorFields } from '../schemas/error-fields.ts';
+import { isOutOfCredit } from '../schemas/out-of-credit.ts';
 import { redactUrl } from '../transport/redact.ts';
 import { type RetryOptions, withRetries } from '../transport/retry.ts';
 import type { ParsedAnswer } from './parsed-answer.ts';
@@ -78,11 +80,17 @@ export class SearchEndpoint {
   async #attempt<T>(request: HttpRequest, parse: (response: HttpResponse) => ParsedAnswer<T>): Promise<T> {
     const response = await this.#endpoint.request(request);
     const described = () => httpErrorText(request.method, this.name, response.status, response.body, this.#endpoint.hide);
+    if (isOutOfCredit(response.status, errorFields(response.body))) throw noCredit(described(), response);
     if (response.status !== 200) throw new RetrievalError(described(), statusOptions(response));
     const answer = parse(response);
     if (answer.ok) return answer.value;
     throw new RetrievalError(`${described()} (${answer.problem})`, { status: 200, retryable: !answer.isJson });
   }
+}
+
+/** No later request can succeed. */
+export function noCredit(described: string, { status }: Pick<HttpResponse, 'status'>): RetrievalError {
+  return new RetrievalError(`${described}; the account has no credit left`, { status, endsRun: true });
 }
 
 /** Splits off the last segment as the path, because the endpoint appends the query string to the path. */

@@ -4,8 +4,11 @@ import { Limiter } from '../core/limiter.ts';
 import { Random } from '../core/random.ts';
 import { readJson } from '../core/read-json.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
+import { errorFields } from '../schemas/error-fields.ts';
+import { isOutOfCredit } from '../schemas/out-of-credit.ts';
 import { type RetryOptions, withRetries } from '../transport/retry.ts';
 import type { Passage, Retriever } from './retriever.ts';
+import { noCredit } from './search-endpoint.ts';
 
 export interface WebRetrieverOptions {
   /** @default the engine's own, if it has one */
@@ -97,9 +100,7 @@ export class WebRetriever implements Retriever {
       method === 'GET' ? { method, path: `${path}?${asked}`, signal } : { method, path, body: asked, signal },
     );
     const { status } = response;
-    // Serper says "Not enough credits" with a 400.
-    if (status === 402 || (status === 400 && /not enough credits/i.test(response.body.toString('utf8'))))
-      throw new RetrievalError(`${this.#describe(response)}; the account has no credit left`, { status, endsRun: true });
+    if (isOutOfCredit(status, errorFields(response.body))) throw noCredit(this.#describe(response), response);
     if (status === 401 || status === 403)
       throw new RetrievalError(`${this.#describe(response)}; ${this.#engine.refusal}`, { status, endsRun: status === 401 });
     if (status !== 200) throw new RetrievalError(this.#describe(response), statusOptions(response));

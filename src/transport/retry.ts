@@ -27,6 +27,8 @@ export interface RetryOptions {
   readonly rateLimit?: RateLimit;
   /** Tells whether to retry after this retryable failure; false throws it at once. @default always */
   readonly mayRetry?: (error: VfError) => boolean;
+  /** The longest wait for the server's rate limit. @default that of the transport's settings */
+  readonly maxWaitMs?: number;
   /** Called when the call begins to wait for a rate limit; the result is disposed when the wait ends. */
   readonly onWait?: () => Disposable;
   /** Called before each wait, for a retry or for a rate limit. */
@@ -36,7 +38,7 @@ export interface RetryOptions {
 /**
  * Calls until an attempt succeeds, fails with an error that is not retryable, or no retry is left; the last error is then thrown, marked
  * `isRetriedOut`. An attempt that exceeds its deadline fails with a retryable TimeoutError, even if `call` ignores its signal. A refusal for a rate limit
- * (`isRateLimited`) uses up no retry: it holds back all requests to the server, within `maxWaitMs` of the transport's settings. Throws CancelledError as
+ * (`isRateLimited`) uses up no retry: it holds back all requests to the server, within `maxWaitMs`. Throws CancelledError as
  * soon as `signal` aborts.
  */
 export async function withRetries<T>(call: (signal: AbortSignal) => Promise<T>, options: RetryOptions): Promise<T> {
@@ -77,7 +79,8 @@ export function isBusy({ status, retryable }: VfError): boolean {
 /** An attempt that waits for the server's rate limit before it is made, and is made again after a refusal. */
 function inTurn<T>(call: (signal: AbortSignal) => Promise<T>, options: RetryOptions): () => Promise<T> {
   const { signal, timeoutMs, random, baseDelayMs = 500, rateLimit = new RateLimit(), mayRetry = () => true } = options;
-  const { maxWaitMs, waits } = transportSettings();
+  const { waits, maxWaitMs: ofTransport } = transportSettings();
+  const { maxWaitMs = ofTransport } = options;
   return async () => {
     let sinceMs = performance.now();
     for (let refusals = 0; ;) {
@@ -103,7 +106,7 @@ function inTurn<T>(call: (signal: AbortSignal) => Promise<T>, options: RetryOpti
         refusals += 1;
         if (refusals === 1) sinceMs = performance.now();
         // Others may be answered meanwhile, but this one never is.
-        if (performance.now() - sinceMs >= maxWaitMs) throw waitTooLong(rateLimit, sinceMs);
+        if (performance.now() - sinceMs >= maxWaitMs) throw waitTooLong(rateLimit, { sinceMs, maxWaitMs });
         options.onRetry?.({ attempt: refusals, delayMs: error.retryAfterMs ?? 0, error });
       }
     }
@@ -115,13 +118,13 @@ async function entered(rateLimit: RateLimit, options: EnterOptions, { waits, onW
   try {
     return await rateLimit.enter(options);
   } catch (error) {
-    throw error instanceof WaitTooLong ? waitTooLong(rateLimit, options.sinceMs) : error;
+    throw error instanceof WaitTooLong ? waitTooLong(rateLimit, options) : error;
   }
 }
 
 /** The failure of a request that may not wait any longer. If nothing else was answered either, it ends the run. */
-function waitTooLong(rateLimit: RateLimit, sinceMs: number): VfError {
-  const { maxWaitMs, names } = transportSettings();
+function waitTooLong(rateLimit: RateLimit, { sinceMs, maxWaitMs }: Pick<EnterOptions, 'sinceMs' | 'maxWaitMs'>): VfError {
+  const { names } = transportSettings();
   const refusal = rateLimit.lastRefusal!;
   const { message, status, retryAfterMs } = refusal;
   const asked = retryAfterMs !== null && retryAfterMs > maxWaitMs ? `It asks for a wait of ${secondsText(retryAfterMs)}` : 'It went on refusing';

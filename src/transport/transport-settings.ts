@@ -12,7 +12,7 @@ export interface TransportSettings {
   readonly maxWaitMs: number;
   /** The waits for rate limits so far. */
   readonly waits: WaitMeter;
-  /** The caller's names of its settings, for errors. @default as on the command line */
+  /** The caller's names of its settings, for errors. @default those of the library's options */
   readonly names: { readonly maxWait: string; readonly maxConcurrent: string };
 }
 
@@ -23,7 +23,7 @@ const DEFAULTS: TransportSettings = {
   variables: {},
   maxWaitMs: DEFAULT_MAX_WAIT_MS,
   waits: new WaitMeter(),
-  names: { maxWait: '--max-wait', maxConcurrent: '-c' },
+  names: { maxWait: 'maxWaitMs', maxConcurrent: 'maxConcurrent' },
 };
 
 const storage = new AsyncLocalStorage<TransportSettings>();

@@ -123,6 +123,11 @@ describe('a fault that stays', () => {
     expect(failure!.message).not.toContain('sk-secret-1');
   });
 
+  it('a quota that a gateway reports as used up ends the run, and is not waited for', async () => {
+    const { failure } = await meet([{ status: 429, body: { error: { message: 'You exceeded your current quota', type: 'insufficient_quota' } } }]);
+    expect(failure).toMatchObject({ status: 429, retryable: false, endsRun: true, message: expect.stringMatching(/Check its plan and billing\.$/) });
+  });
+
   it('any other 400 is a PolicyError at once', async () => {
     const { failure, requests } = await meet([error(400, 'Token id 9 is out of vocabulary')]);
     expect(failure).toMatchObject({ name: 'PolicyError', status: 400, retryable: false, message: expect.stringContaining('out of vocabulary') });

@@ -106,7 +106,20 @@ describe('evaluate', () => {
     [{ policy: { baseURL: 'http://h/v1' } }, /^policy has no option baseURL \(did you mean baseUrl\?\)/],
     [{ args: { a: 1 } }, /^evaluate takes arguments for an environment that it loads/],
     [{ policy: { provider: 'embedded', baseUrl: 'http://h/v1' } }, /^baseUrl cannot be combined with provider: "embedded"/],
-    [{ policy: new ScriptedClient({ kind: 'chat', turns: [] }), rows: '3' }, /^rows must be an integer from 1 up, or -1 for all, got 3/],
+    [{ policy: new ScriptedClient({ kind: 'chat', turns: [] }), rows: 0 }, /^rows must be an integer from 1 up, or -1 for all, got 0/],
+    [{ rows: '3' }, /^evaluate takes a number as rows, got a string$/],
+    [{ strictStops: 'yes' }, /^evaluate takes true or false as strictStops, got a string$/],
+    [{ maxWaitMs: '3' }, /^evaluate takes a number from 0 up as maxWaitMs, got a string$/],
+    [{ maxWaitMs: -1 }, /^evaluate takes a number from 0 up as maxWaitMs, got -1$/],
+    [{ resume: 3 }, /^evaluate takes a string, true or false as resume, got 3$/],
+    [{ stateColumns: ['a', 3] }, /^evaluate takes a list of strings as stateColumns, got a list$/],
+    [{ signal: {} }, /^evaluate takes an AbortSignal as signal, got an object$/],
+    [{ onNotice: null }, /^evaluate takes a function as onNotice, got null$/],
+    [{ sampling: [] }, /^evaluate takes an object as sampling, got an empty list$/],
+    [{ policy: null }, /^policy must be given an object, got null\./],
+    [{ policy: { baseUrl: 'http://h/v1', headers: { a: 3 } } }, /^policy takes an object whose values are strings as headers, got an object$/],
+    [{ policy: { baseUrl: 'http://h/v1', price: { input: 1, output: 2 } } }, /^price has no cached\. Give input, cached and output/],
+    [{ roles: { judge: { timeoutMs: '5' } } }, /^The role judge takes a number as timeoutMs, got a string$/],
     [{ sampling: { n: 3 } }, /^sampling cannot set "n": use rolloutsPerRow for several/],
   ])('refuses %j in the words of code', async (options, message) => {
     await expect(evaluate({ environment: capitals(), output: folder, variables: {}, ...options })).rejects.toThrow(message);
@@ -149,9 +162,25 @@ describe('openPolicy', () => {
   it.each<[unknown, object, RegExp]>([
     ['embedded', {}, /^policy must be given an object, got "embedded"/],
     [{}, { sed: 1 }, /^openPolicy has no option sed \(did you mean seed\?\)/],
+    [{}, { maxWaitMs: '1h' }, /^openPolicy takes a number from 0 up as maxWaitMs, got a string$/],
     [{}, { environment: 3 }, /^openPolicy needs an environment .* because it is 3$/],
   ])('refuses %j with %j', async (spec, options, message) => {
     await expect(openPolicy(spec as object, { variables: {}, ...options })).rejects.toThrow(message);
+  });
+
+  it('waits for a rate limit no longer than it is told, also outside of a run', async () => {
+    await using server = await chatServer(() => ({ status: 429, headers: { 'retry-after': '30' }, body: { error: { message: 'slow down' } } }));
+    const spec = { baseUrl: `${server.url}/v1`, model: 'm', clientType: 'chat' };
+    await using policy = await openPolicy(spec, { maxWaitMs: 0, variables: {} });
+    await using lease = await policy.client.lease(new AbortController().signal);
+    const asked = lease.generate({
+      prompt: [{ role: 'user', content: 'hi' }],
+      maxNewTokens: 5,
+      sampling: { temperature: 1, topP: 1 },
+      stop: [],
+      signal: new AbortController().signal,
+    } as never);
+    await expect(asked).rejects.toThrow(/asks for a wait of 30 s, and maxWaitMs allows 0 s\. Lower maxConcurrent, or raise maxWaitMs\.$/);
   });
 
   it('refuses a key with a provider that takes none', async () => {

@@ -132,6 +132,14 @@ describe('HttpRetriever', () => {
     expect(at.attempts()).toBe(1);
   });
 
+  it('ends the run at a quota that is used up, without waiting for it as for a rate limit', async () => {
+    const spent = { error: { message: 'You exceeded your current quota', code: 'insufficient_quota' } };
+    await using at = await answering((_, response) => sendJson(response, 429, spent));
+    const error = await failure(at.retriever.search(['q'], { topk: 1, signal }));
+    expect(error).toMatchObject({ status: 429, retryable: false, endsRun: true, message: expect.stringMatching(/the account has no credit left$/) });
+    expect(at.attempts()).toBe(1);
+  });
+
   it('fails with the last status once its retries are spent', async () => {
     await using at = await answering((_, response) => sendJson(response, 503, { detail: 'x'.repeat(1000) }), { maxRetries: 2 });
     const error = await failure(at.retriever.search(['q'], { topk: 1, signal }));

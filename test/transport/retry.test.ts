@@ -96,7 +96,7 @@ describe('withRetries', () => {
       endsRun: true,
       isRetriedOut: true,
       status: 429,
-      message: 'slow down. It went on refusing, and --max-wait allows 0.01 s. Lower -c, or raise --max-wait.',
+      message: 'slow down. It went on refusing, and maxWaitMs allows 0.01 s. Lower maxConcurrent, or raise maxWaitMs.',
     };
     expect([one, other]).toMatchObject([{ reason: failure }, { reason: failure }]);
     expect((one as PromiseRejectedResult).reason).toBeInstanceOf(PolicyError);
@@ -108,7 +108,7 @@ describe('withRetries', () => {
     const ask = () => withRetries(call, options({ rateLimit }));
     await expect(ask()).rejects.toMatchObject({
       endsRun: true,
-      message: expect.stringContaining('asks for a wait of 86400 s, and --max-wait allows 3600 s'),
+      message: expect.stringContaining('asks for a wait of 86400 s, and maxWaitMs allows 3600 s'),
     });
     await expect(ask()).rejects.toThrow('daily limit');
     expect(calls()).toBe(1);

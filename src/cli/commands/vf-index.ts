@@ -2,7 +2,7 @@
 import { argument, defineCommand } from '../options/define-command.ts';
 import { anyText, flag, folder, number, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { PASSAGE_COLUMNS } from '../options/shared-options.ts';
+import { MAX_WAIT, PASSAGE_COLUMNS } from '../options/shared-options.ts';
 
 const NOTES = `
 A corpus has one passage per row:
@@ -44,6 +44,7 @@ const OPTIONS = groups({
     ivfPq: flag('compare a part of the vectors, by IVF-PQ, as is done by default above that'),
     batchSize: wholeNumber('texts in one request', { from: 1, to: 4096, otherwise: '64' }),
     concurrency: wholeNumber('requests at a time', { from: 1, to: 1024, otherwise: '4' }),
+    ...MAX_WAIT,
     writeEvery: wholeNumber('passages in memory before they are written', { from: 1, to: 1_000_000, otherwise: '16,384' }),
   },
 });

@@ -3,6 +3,7 @@ import { ANSWER_WEIGHT, SEED_FORMS } from '../../data/seed-row.ts';
 import { argument, defineCommand } from '../options/define-command.ts';
 import { file, number, oneOf, text, wholeNumber } from '../options/kinds.ts';
 import { table } from '../options/option.ts';
+import { MAX_WAIT } from '../options/shared-options.ts';
 
 const NOTES = `
 This is data to start from, not a random seed. LIMO (arXiv 2502.03387) taught a
@@ -33,6 +34,7 @@ export const vfSeed = defineCommand({
     form: oneOf(SEED_FORMS, 'how the model writes a solution: in <think> and <answer>, or as text', { default: 'tags' }),
     split: text('split of a bundled or hub data set', { placeholder: 'NAME', default: 'train' }),
     limit: wholeNumber('rows to write at most', { from: 1, otherwise: 'all' }),
+    ...MAX_WAIT,
     for: text('the environment of the commands that are printed', { placeholder: 'ENV', default: 'self-play-code', completion: 'environments' }),
   }),
   examples: [

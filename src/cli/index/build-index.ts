@@ -59,7 +59,18 @@ export function corpusOf(corpus: string, options: IndexOptions): OpenCorpusOptio
 }
 
 const OF_WORDS = ['k1', 'b'] as const;
-const OF_VECTORS = ['model', 'queryPrefix', 'passagePrefix', 'noBm25', 'exact', 'ivfPq', 'batchSize', 'concurrency', 'writeEvery'] as const;
+const OF_VECTORS = [
+  'model',
+  'queryPrefix',
+  'passagePrefix',
+  'noBm25',
+  'exact',
+  'ivfPq',
+  'batchSize',
+  'concurrency',
+  'maxWait',
+  'writeEvery',
+] as const;
 
 /** Throws ConfigError for an option of the other kind of index. */
 function assertOneKind(given: IndexRequest['given']): void {

@@ -44,7 +44,7 @@ const SHOWN_WAIT_MS = 1000;
 /** The settings of all requests of the command, by its option --max-wait. */
 function transportOf({ options: table }: Command, { options }: Invocation): Partial<TransportSettings> {
   const { maxWait } = options as { readonly maxWait?: number };
-  const limit = ['maxConcurrent', 'maxScoring'].find((name) => name in table);
+  const limit = ['maxConcurrent', 'maxScoring', 'concurrency'].find((name) => name in table);
   const letter = limit === undefined ? null : table[limit]!.letter;
   const maxConcurrent = limit === undefined ? 'the number of requests at once' : letter === null ? flagOf(limit) : `-${letter}`;
   return { ...(maxWait !== undefined && { maxWaitMs: maxWait * 1000 }), names: { maxWait: '--max-wait', maxConcurrent } };

@@ -4,7 +4,7 @@ import { RETRIEVAL_ENGINES } from '../../registry/open-retriever.ts';
 import { defineCommand } from '../options/define-command.ts';
 import { flag, number, oneOf, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
-import { LISTENING, PASSAGE_COLUMNS, VERBOSE } from '../options/shared-options.ts';
+import { LISTENING, MAX_WAIT, PASSAGE_COLUMNS, VERBOSE } from '../options/shared-options.ts';
 
 const NOTES = `
 Sources of passages (one of them):
@@ -60,6 +60,7 @@ const OPTIONS = groups({
     perSecond: number('searches that may start in a second at a web engine or server; further ones wait', { above: 0, otherwise: 'no limit' }),
     timeout: number('seconds for one attempt at a search', { above: 0, otherwise: "the engine's" }),
     retries: wholeNumber('attempts beyond the first', { from: 0, to: 100, otherwise: '4' }),
+    ...MAX_WAIT,
   },
   Server: {
     topk: wholeNumber('passages per query if a request does not say', { from: 1, to: 1000, default: 3 }),

@@ -8,7 +8,7 @@ import { namedPolicy, playedBy } from './played-by.ts';
 import type { PolicySpec } from './policy-spec.ts';
 import { secretsOf } from './secrets.ts';
 
-export interface OpenNamedPolicyOptions extends Partial<Pick<OpenPolicyOptions, 'seed' | 'maxRetries' | 'maxConcurrent'>> {
+export interface OpenNamedPolicyOptions extends Partial<Pick<OpenPolicyOptions, 'seed' | 'maxRetries' | 'maxConcurrent' | 'maxWaitMs'>> {
   /** Null for any conversation. */
   readonly environment: Environment | null;
   readonly surroundings: Surroundings;
@@ -17,11 +17,11 @@ export interface OpenNamedPolicyOptions extends Partial<Pick<OpenPolicyOptions, 
 /** Opens the policy that a caller in code names, downloaded from the hub if necessary. */
 export async function openNamedPolicy(spec: PolicySpec, { environment, surroundings, ...options }: OpenNamedPolicyOptions): Promise<OpenedPolicy> {
   const { variables, secrets, signal } = surroundings;
-  const { seed = DEFAULTS.seed, maxRetries = DEFAULTS.maxRetries, maxConcurrent = DEFAULTS.maxConcurrent } = options;
+  const { seed = DEFAULTS.seed, maxRetries = DEFAULTS.maxRetries, maxConcurrent = DEFAULTS.maxConcurrent, maxWaitMs } = options;
   const played = environment ?? { id: 'conversation', turnFormat: 'chat' as const };
   const request = { environment: played.id, policy: await localPolicy(spec, surroundings) };
   const named = await namedPolicy(request, { variables, names: PROPERTY_NAMES });
   const target = playedBy(played, named, request, PROPERTY_NAMES);
   if (target.kind === 'endpoint') for (const secret of secretsOf({ servers: [target] })) secrets.add(secret);
-  return openPolicy(target, { seed, maxRetries, maxConcurrent, environment: played, names: PROPERTY_NAMES, variables, signal });
+  return openPolicy(target, { seed, maxRetries, maxConcurrent, maxWaitMs, environment: played, names: PROPERTY_NAMES, variables, signal });
 }

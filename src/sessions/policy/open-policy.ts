@@ -43,6 +43,8 @@ export interface OpenPolicyOptions {
   /** Retries of a request after a transient failure. */
   readonly maxRetries: number;
   readonly maxConcurrent: number;
+  /** The longest wait for a server that limits the rate of requests. @default that of the run */
+  readonly maxWaitMs?: number | undefined;
   /** A chat API must say whether a stop string ended its text. @default false */
   readonly strictStops?: boolean;
   /** Version of the server's weights, for the record. @default 0 */
@@ -192,7 +194,7 @@ function notByTokensBecause(probe: PolicyProbe, environment: OpenPolicyOptions['
 async function openTokens(
   target: EndpointTarget,
   probe: PolicyProbe,
-  { maxRetries, maxConcurrent, environment, version = 0, cacheSalt, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
+  { maxRetries, maxConcurrent, maxWaitMs, environment, version = 0, cacheSalt, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
 ): Promise<OpenedPolicy> {
   const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
   const { model, hasChatTemplate, chatOnlyBecause: _, dropsTools: __, chatsWithImages: ___, ...capabilities } = probe;
@@ -203,6 +205,7 @@ async function openTokens(
     hasChatTemplate,
     headers: target.headers,
     maxRetries,
+    ...(maxWaitMs !== undefined && { maxWaitMs }),
     maxConcurrentRequests: maxConcurrent,
     sendsSeeds,
     vocabularySize: ids,
@@ -254,6 +257,7 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Cha
     ...(target.stream !== undefined && { stream: target.stream }),
     takesPrefill: probe.maxModelLen !== null,
     maxConcurrentRequests: options.maxConcurrent,
+    ...(options.maxWaitMs !== undefined && { maxWaitMs: options.maxWaitMs }),
   };
   if (options.environment.needs?.includes('native_tools') === true) {
     const { assertTakesTools } = await import('../environment/assert-takes-tools.ts');
@@ -274,11 +278,7 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Cha
     throw new ConfigError(`${id} shows images, but has no ImageStore with their bytes. Pass one to the environment as \`images\`.`);
   const client = await openChatApi({ ...settings, baseUrls, maxRetries: options.maxRetries, strictStops: options.strictStops ?? false, images });
   const isApproximate = turnFormats.includes('continuation');
-  const form = [
-    'chat messages',
-    ...(isApproximate ? ['an approximation'] : []),
-    ...(options.because === undefined ? [] : [`because ${options.because}`]),
-  ];
+  const form = ['chat messages', ...(isApproximate ? ['an approximation'] : []), ...(options.because ? [`because ${options.because}`] : [])];
   const because = probe.chatOnlyBecause === null ? '' : ` (${probe.chatOnlyBecause})`;
   const approximation =
     `Chat mode is an approximation here: the environment writes into the model's own turn, but ${where(target)} accepts only messages${because}. ` +

@@ -1,8 +1,8 @@
-/** What a chat API says of a failure, in the shapes that servers give it. Gateways wrap the error of the server behind them, often as a text. */
-import { isObject } from '../schemas/is-object.ts';
-import { jsonOrNull } from '../schemas/json-or-null.ts';
+/** What a chat API or another server says of a failure, in the shapes that servers give it. Gateways wrap the error of the server behind them, often as a text. */
+import { isObject } from './is-object.ts';
+import { jsonOrNull } from './json-or-null.ts';
 
-export interface ChatErrorFields {
+export interface ErrorFields {
   /** Codes and types, those of the outermost error first. */
   readonly codes: readonly string[];
   /** Names of the request's fields to which the error points. */
@@ -21,7 +21,7 @@ const READ_BYTES = 262_144;
  * `{base_resp: {status_code, status_msg}}`. OpenRouter has the provider's response as a text in `error.metadata.raw`, LiteLLM and others in `error.message`. Pydantic and Zod
  * list what is wrong by place. A body that is not JSON is the message.
  */
-export function chatErrorFields(body: Buffer): ChatErrorFields {
+export function errorFields(body: Buffer): ErrorFields {
   const text = body.subarray(0, READ_BYTES).toString('utf8');
   const found = { codes: [], params: [], messages: [], numbers: new Map<string, number>() } as Found;
   const json = jsonOrNull(text);
