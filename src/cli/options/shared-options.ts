@@ -38,7 +38,9 @@ export const MAX_WAIT = {
 };
 
 export const STRICT_STOPS = {
-  strictStops: flag('end the run if a chat API does not say whether a stop string ended its text; without it, that is guessed and counted'),
+  strictStops: flag(
+    'end the run if a chat API, of the policy or of a role, does not say whether a stop string ended its text; without it, that is guessed and counted. By token ids, and with a baseline, nothing is guessed',
+  ),
 };
 
 export const RUNS_FOLDER = { outputDir: folder('where runs are saved', { letter: 'o', otherwise: './outputs' }) };

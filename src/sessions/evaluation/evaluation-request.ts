@@ -21,7 +21,7 @@ export interface EvaluationRequest {
   readonly topP?: number;
   /** Further fields of the request, such as `top_k`; they override `maxTokens`, `temperature` and `topP`, and a chat API gets no field that is null. @default {} */
   readonly sampling?: Readonly<Record<string, unknown>>;
-  /** Ends the run if a chat API does not say whether a stop string ended its text. @default false: it is guessed and counted */
+  /** Ends the run if a chat API, of the policy or of a role, does not say whether a stop string ended its text. @default false: it is guessed and counted */
   readonly strictStops?: boolean;
   /** Rows to play, at least 1; -1 plays all. @default the environment's own number, else 5 */
   readonly rows?: number;

@@ -119,7 +119,7 @@ export async function openEvaluation(given: EvaluationRequest, context: Evaluati
   );
   assertPlayable(environment, policy.client);
   const roles = parts.use(
-    await openRoles(declared, { policy: rolePolicyOf(policy), images: environment.images, onNotice: warn, secrets, names, signal }),
+    await openRoles(declared, { policy: rolePolicyOf(policy), images: environment.images, onNotice: warn, secrets, names, strictStops, signal }),
   );
   opened.bindModels(roles.models.models);
   const prices = { limit: request.maxCostUsd ?? null, endpointsPath: request.policy?.endpointsPath ?? null, names };

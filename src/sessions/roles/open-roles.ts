@@ -60,6 +60,8 @@ export interface OpenRolesOptions {
   readonly secrets: ReadonlySet<string>;
   /** The caller's names for a role's model, for errors. @default as on the command line */
   readonly names?: RoleNames;
+  /** Ends the run if the server of a role does not say whether a stop string ended its text. @default false: the text is kept */
+  readonly strictStops?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -107,7 +109,7 @@ interface Bound {
 }
 
 async function bind(resolved: ResolvedRole, options: OpenRolesOptions, opened: Disposers): Promise<Bound> {
-  const { policy, images, onNotice, names = ROLE_FLAG, signal } = options;
+  const { policy, names = ROLE_FLAG } = options;
   const { role, player, table } = resolved;
   const limits = limitsOf(table);
   switch (player.kind) {
@@ -126,7 +128,7 @@ async function bind(resolved: ResolvedRole, options: OpenRolesOptions, opened: D
       };
     }
     default:
-      return bindEndpoint(role, player, table, { images, onNotice, names, signal, opened });
+      return bindEndpoint(role, player, table, { ...options, names, opened });
   }
 }
 
@@ -138,9 +140,10 @@ async function bindEndpoint(
     images,
     onNotice,
     names,
+    strictStops = false,
     signal,
     opened,
-  }: Pick<OpenRolesOptions, 'images' | 'onNotice' | 'signal'> & { readonly names: RoleNames; readonly opened: Disposers },
+  }: Omit<OpenRolesOptions, 'names'> & { readonly names: RoleNames; readonly opened: Disposers },
 ): Promise<Bound> {
   const { baseUrls, apiKey, keyVariable, headers, stream = 'auto' } = endpoint;
   const { model, notice } = await askRoleServer(role, endpoint, signal, names);
@@ -153,6 +156,7 @@ async function bindEndpoint(
     keyVariable,
     images,
     stream,
+    strictStops,
     onRemark: (remark) => onNotice(`The server of role ${role}: ${remark}`),
     // The role retries, so that a retry may go to another replica. The client sets the deadline, so that it avoids a replica that misses it.
     maxRetries: 0,
