@@ -94,8 +94,8 @@ interface ReadOptions {
 async function readRows(rows: QuestionRow[], { path, name, split, limit, merged, columns, signal }: ReadOptions): Promise<void> {
   const usedFor = split === 'train' || split === 'extra' ? 'train' : 'test';
   let index = 0;
-  for await (const { value, place } of readRecords(path, { limit: limit - rows.length, ...(signal && { signal }) })) {
-    const parsed = parseQuestion(value, columns);
+  for await (const { value, place, header } of readRecords(path, { limit: limit - rows.length, ...(signal && { signal }) })) {
+    const parsed = parseQuestion(value, columns, header);
     if (!parsed.ok) throw new ConfigError(`${place}: ${parsed.problem}`);
     const { id, question, golden_answers, data_source, fields } = parsed.question;
     const ownId = id ?? `${split}_${index}`;

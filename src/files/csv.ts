@@ -9,6 +9,8 @@ type CsvFields = Readonly<Record<string, unknown>>;
 export interface CsvRow {
   /** Empty fields are left out. A field that is a list or an object in JSON has its value; every other is text. */
   readonly fields: CsvFields;
+  /** All columns. */
+  readonly header: readonly string[];
   /** The row's last line in the file, from 1 up. */
   readonly line: number;
 }
@@ -39,7 +41,7 @@ export async function* csvRows(
   const parsed = pipeline(Readable.from(withLineFeeds(lines), { objectMode: false }), parse(options), () => {});
   try {
     for await (const { record, info } of parsed as AsyncIterable<{ record: Readonly<Record<string, string>>; info: { lines: number } }>)
-      yield { fields: fieldsOf(record), line: info.lines };
+      yield { fields: fieldsOf(record), header: Object.keys(record), line: info.lines };
   } catch (cause) {
     if (cause instanceof VfError || !(cause instanceof CsvError)) throw cause;
     throw new ConfigError(`${path} is not CSV: ${cause.message}. Correct that line, or quote its fields.`, { cause });

@@ -20,6 +20,8 @@ export interface FileRecord {
   readonly place: string;
   /** Its line or row, from 1 up. */
   readonly number: number;
+  /** The columns of a file of CSV, also those that the row leaves empty. */
+  readonly header?: readonly string[];
   /** The line as it is in a file of JSON Lines; null in other files. */
   readonly text: string | null;
 }
@@ -58,8 +60,8 @@ export async function* readRecords(path: string, options: ReadRecordsOptions = {
     let index = 0;
     for await (const value of parquetRows(path, { ...(limit !== undefined && { limit }) })) yield row(value, index++);
   } else if (format === 'csv') {
-    for await (const { fields, line } of csvRows(userTextLines(path, file), { path, head }))
-      yield { value: fields, place: `Line ${line} of ${path}`, number: line, text: null };
+    for await (const { fields, line, header } of csvRows(userTextLines(path, file), { path, head }))
+      yield { value: fields, place: `Line ${line} of ${path}`, number: line, text: null, header };
   } else {
     const rows = format === 'json' ? await jsonRows(path, options) : null;
     if (rows === null) yield* jsonLines(path, options);

@@ -30,13 +30,17 @@ export function fused(retrievers: readonly Retriever[], { name, k = 60, depth = 
   };
 }
 
-/** Equal scores keep the order in which the passages were first seen, the first engine's first. If an engine names a passage several times, its best rank counts. */
+/**
+ * Equal scores keep the order in which the passages were first seen, the first engine's first. If an engine names a passage several times, its best rank counts. An id
+ * that one engine gives to several texts does not name a passage, so such passages are known by their texts.
+ */
 function fuseRanks(lists: readonly (readonly Passage[])[], k: number): Passage[] {
   const scores = new Map<string, { readonly passage: Passage; score: number }>();
+  const ambiguous = new Set(lists.flatMap(ambiguousIds));
   for (const list of lists) {
     const ranked = new Set<string>();
     for (const [i, passage] of list.entries()) {
-      const key = passage.id === undefined ? `contents ${passage.contents}` : `id ${passage.id}`;
+      const key = passage.id === undefined || ambiguous.has(passage.id) ? `contents ${passage.contents}` : `id ${passage.id}`;
       if (ranked.has(key)) continue;
       ranked.add(key);
       const known = scores.get(key) ?? { passage, score: 0 };
@@ -45,4 +49,9 @@ function fuseRanks(lists: readonly (readonly Passage[])[], k: number): Passage[]
     }
   }
   return [...scores.values()].toSorted((a, b) => b.score - a.score).map(({ passage, score }) => ({ ...passage, score }));
+}
+
+function ambiguousIds(list: readonly Passage[]): string[] {
+  const contents = new Map(list.map((passage) => [passage.id, passage.contents]));
+  return list.flatMap(({ id, contents: own }) => (id !== undefined && contents.get(id) !== own ? [id] : []));
 }

@@ -44,11 +44,11 @@ export function parsePassage(hit: unknown): Passage | null {
   return withScore(typeof id === 'string' || typeof id === 'number' ? { id: String(id), contents } : { contents }, hit);
 }
 
-/** Joins title and text as in the corpora: the quoted title on the first line, the text below. */
+/** Joins title and text as in the corpora: the quoted title on the first line, the text below. BEIR's blank titles are none. */
 function contentsOf({ contents, title, text }: Readonly<Record<string, unknown>>): string | null {
   if (typeof contents === 'string') return contents;
   if (typeof text !== 'string') return null;
-  if (typeof title !== 'string') return text;
+  if (typeof title !== 'string' || title.trim() === '') return text;
   const line = title.replace(/\s*[\r\n]\s*/g, ' ');
   return /^".+"$/.test(line) ? `${line}\n${text}` : `"${line}"\n${text}`;
 }

@@ -22,24 +22,32 @@ export type ParsedPassage = { readonly ok: true; readonly row: PassageRow } | { 
 const IDS = ['id', '_id', 'docid', 'doc_id', 'pid'] as const;
 const MOST_NAMES = 12;
 
-/** Reads `{"id", "contents"}` or `{"id", "title", "text"}`. Never throws; the problem is worded to follow the row's place. */
-export function parsePassage(value: unknown, columns: PassageColumns = {}): ParsedPassage {
+/**
+ * Reads `{"id", "contents"}` or `{"id", "title", "text"}`. A blank id or title is none. Never throws; the problem is worded to follow the row's place.
+ * @param header the columns of the file, of which a row may leave out those that are empty
+ */
+export function parsePassage(value: unknown, columns: PassageColumns = {}, header: readonly string[] = []): ParsedPassage {
   if (!isObject(value)) return { ok: false, problem: `is ${kindOf(value)}, not an object` };
-  const idColumn = columns.id ?? IDS.find((name) => (value[name] ?? null) !== null) ?? 'id';
-  const id = value[idColumn] ?? null;
+  const idColumn = columns.id ?? IDS.find((name) => valueOf(value[name]) !== null) ?? 'id';
+  const id = valueOf(value[idColumn]);
   if (id !== null && typeof id !== 'string' && typeof id !== 'number')
     return { ok: false, problem: `has the id ${kindOf(id)}; an id is a string or a number` };
-  const missing = Object.values(columns).find((name: string) => value[name] === undefined);
+  const missing = Object.values(columns).find((name: string) => value[name] === undefined && !header.includes(name));
   if (missing !== undefined) return { ok: false, problem: `has no column ${JSON.stringify(missing)}; ${foundIn(value)}` };
   const { contents } = value;
   const own = columns.text === undefined ? contents : undefined;
   if (own !== undefined && own !== null && typeof own !== 'string') return { ok: false, problem: `has ${kindOf(own)} as "contents", not a string` };
   const text = own ?? value[columns.text ?? 'text'];
   // Contents hold their title.
-  const title = typeof own === 'string' && columns.title === undefined ? null : (value[columns.title ?? 'title'] ?? null);
+  const title = typeof own === 'string' && columns.title === undefined ? null : valueOf(value[columns.title ?? 'title']);
   if (typeof text !== 'string' || (title !== null && typeof title !== 'string'))
     return { ok: false, problem: `has no "contents", nor "text" and perhaps "title", as strings; ${foundIn(value)}` };
   return { ok: true, row: { id: id === null ? null : String(id), title, text } };
+}
+
+/** Null for a value that is missing or blank. */
+function valueOf(value: unknown): unknown {
+  return value === undefined || (typeof value === 'string' && value.trim() === '') ? null : value;
 }
 
 function foundIn(row: Readonly<Record<string, unknown>>): string {

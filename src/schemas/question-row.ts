@@ -83,10 +83,15 @@ export function choicesOf(row: Readonly<Record<string, unknown>>): unknown {
   return first(row, undefined, NAMES.choices)?.value ?? null;
 }
 
-/** Reads one row. Never throws. */
-export function parseQuestion(value: unknown, columns: QuestionColumns = {}): ParsedQuestion {
+/**
+ * Reads one row. Never throws.
+ * @param header the columns of the file, of which a row may leave out those that are empty
+ */
+export function parseQuestion(value: unknown, columns: QuestionColumns = {}, header: readonly string[] = []): ParsedQuestion {
   if (!isObject(value)) return { ok: false, problem: 'expected an object such as {"question": ..., "golden_answers": [...]}' };
-  const missing = QUESTION_COLUMNS.find((key) => columns[key] !== undefined && valueAt(value, columns[key]) === undefined);
+  const missing = QUESTION_COLUMNS.find(
+    (key) => columns[key] !== undefined && valueAt(value, columns[key]) === undefined && !header.includes(columns[key]),
+  );
   if (missing !== undefined) return { ok: false, problem: `expected the column "${columns[missing]}" of columns.${missing}, ${foundIn(value)}` };
   const asked = questionIn(value, columns.question);
   if (typeof asked.value !== 'string') return { ok: false, problem: questionProblem(asked, value) };

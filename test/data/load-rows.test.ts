@@ -162,6 +162,14 @@ describe('loadRows', () => {
     await expect(loadFile([], { columns: { query: 'q' } as object })).rejects.toThrow(/columns has no option query.* it has question, answer, id/);
   });
 
+  it('gives the row of a table whose id is blank a number, also with a column that is named', async () => {
+    const file = join(folder, 'blank.csv');
+    writeFileSync(file, 'nr,question,answer\n7,q,x\n,r,y\n');
+    const { rows } = await loadRows({ dataset: file, columns: { id: 'nr' } });
+    expect(rows.map(({ id }) => id)).toEqual(['7', 'test_1']);
+    await expect(loadRows({ dataset: file, columns: { id: 'no' } })).rejects.toThrow(/^Line 2 of \S+: expected the column "no" of columns\.id/);
+  });
+
   it('takes only own fields, whatever their names', async () => {
     const { rows } = await loadFile(['{"question":"q","answer":"x","__proto__":{"polluted":true},"constructor":1}']);
     expect(Object.getPrototypeOf(rows[0])).toBe(Object.prototype);

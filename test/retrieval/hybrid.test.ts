@@ -20,6 +20,16 @@ it('counts the best rank alone of a passage that one engine names several times'
   ]);
 });
 
+it('fuses passages that share an id by their texts', async () => {
+  const engines = [ranking(passage('a', 'x'), passage('a', 'y')), ranking(passage('a', 'y'), passage('b'))];
+  const [found] = await fused(engines, { name: 'both' }).search(['q'], { topk: 3, signal });
+  expect(found!.map(({ contents, score }) => [contents, score])).toEqual([
+    ['y', 1 / 62 + 1 / 61],
+    ['x', 1 / 61],
+    ['b', 1 / 62],
+  ]);
+});
+
 it('does so by contents where passages have no id', async () => {
   const engines = [ranking({ contents: 'x' }, { contents: 'y' }, { contents: 'y' }), ranking({ contents: 'x' })];
   const [found] = await fused(engines, { name: 'both' }).search(['q'], { topk: 3, signal });

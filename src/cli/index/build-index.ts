@@ -36,6 +36,7 @@ export async function buildIndex(corpus: string, { options, given }: IndexReques
 async function indexWords(corpus: string, options: IndexOptions, progress: ProgressLine, context: CommandContext): Promise<void> {
   const { output, k1, b, force = false, json = false } = options;
   const startedAt = performance.now();
+  const notices: string[] = [];
   const manifest = await buildIndexFolder({
     ...corpusOf(corpus, options),
     target: output,
@@ -44,8 +45,10 @@ async function indexWords(corpus: string, options: IndexOptions, progress: Progr
     ...(b !== undefined && { b }),
     signal: context.signal,
     onProgress: (at) => progress.show(at),
+    onNotice: (line) => notices.push(line),
   });
   progress.end();
+  for (const line of notices) context.note(`vf-index: ${line}`);
   const seconds = (performance.now() - startedAt) / 1000;
   if (json) process.stdout.write(`${JSON.stringify(summary(manifest, output, seconds))}\n`);
   else

@@ -40,6 +40,7 @@ export async function indexDense(corpus: string, options: DenseOptions, progress
     ...(concurrency !== undefined && { concurrency }),
   });
   const startedAt = performance.now();
+  const notices: string[] = [];
   context.onInterrupt = () => context.note('vf-index: stopping; the same command goes on from here');
   try {
     const manifest = await buildDenseIndex({
@@ -54,8 +55,10 @@ export async function indexDense(corpus: string, options: DenseOptions, progress
       ...(options.writeEvery !== undefined && { commitRows: options.writeEvery }),
       signal: context.signal,
       onProgress: progressOf(progress, context),
+      onNotice: (line) => notices.push(line),
     });
     progress.end();
+    for (const line of notices) context.note(`vf-index: ${line}`);
     const seconds = (performance.now() - startedAt) / 1000;
     if (json) process.stdout.write(`${JSON.stringify(summary(manifest, output, seconds))}\n`);
     else context.note(`vf-index: ${readyText(manifest, output, seconds)}`);

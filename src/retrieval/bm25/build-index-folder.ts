@@ -1,12 +1,12 @@
 import { CancelledError } from '../../core/errors.ts';
 import { Bm25Index, type Bm25Parameters, checkParameters, defaultParameters } from './bm25-index.ts';
-import { type CorpusProgress, readCorpus } from './corpus-stream.ts';
+import { type CorpusProgress, type CorpusStreamOptions, readCorpus } from './corpus-stream.ts';
 import { IndexBuilder } from './index-builder.ts';
 import { IndexWriter } from './index-folder.ts';
 import type { IndexManifest } from './index-manifest.ts';
 import { openCorpus, type OpenCorpusOptions } from './open-corpus.ts';
 
-export interface BuildIndexOptions extends Partial<Bm25Parameters>, OpenCorpusOptions {
+export interface BuildIndexOptions extends Partial<Bm25Parameters>, OpenCorpusOptions, Pick<CorpusStreamOptions, 'onNotice'> {
   /** Path of the corpus, also packed; with `stream` only its name. */
   readonly corpus: string;
   /** The folder to create. */
@@ -20,7 +20,7 @@ export interface BuildIndexOptions extends Partial<Bm25Parameters>, OpenCorpusOp
 
 /** Indexes a corpus into a folder. If it fails or is stopped, nothing is left behind and an existing folder stays. */
 export async function buildIndexFolder(options: BuildIndexOptions): Promise<IndexManifest> {
-  const { corpus, target, overwrite = false, signal, onProgress } = options;
+  const { corpus, target, overwrite = false, signal, onProgress, onNotice } = options;
   const parameters = { k1: options.k1 ?? defaultParameters.k1, b: options.b ?? defaultParameters.b };
   checkParameters(parameters);
   const writer = new IndexWriter(target, { overwrite });
@@ -33,6 +33,7 @@ export async function buildIndexFolder(options: BuildIndexOptions): Promise<Inde
       onChunk: (chunk) => writer.appendCorpus(chunk),
       ...(signal && { signal }),
       ...(onProgress && { onProgress }),
+      ...(onNotice && { onNotice }),
     });
     const index = new Bm25Index(builder.finish());
     // Inverting the lists takes seconds on a large corpus and cannot be aborted meanwhile.

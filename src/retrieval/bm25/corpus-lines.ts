@@ -1,6 +1,7 @@
 /** Splits the chunks of a corpus into lines and passages. */
 import { ConfigError } from '../../core/errors.ts';
 import { type CorpusRow, parseCorpusLine } from './corpus-line.ts';
+import { RepeatedIds } from './repeated-ids.ts';
 
 /** A file with longer lines is probably not JSON Lines. */
 const MAX_LINE_BYTES = 2 ** 28;
@@ -15,6 +16,7 @@ export type OnRow = (row: CorpusRow, line: Buffer, start: number) => void;
 
 export class CorpusLines {
   rows = 0;
+  readonly ids = new RepeatedIds();
   readonly #name: string;
   readonly #onRow: OnRow;
   /** Pieces of the unfinished line. */
@@ -67,6 +69,7 @@ export class CorpusLines {
     if (this.#blankLine > 0) throw new ConfigError(`${this.#name}, line ${this.#blankLine} is blank; every line must be a passage`);
     const parsed = parseCorpusLine(line);
     if (!parsed.ok) throw new ConfigError(`${this.#name}, line ${this.#line} ${parsed.problem}; ${PASSAGE_ADVICE}`);
+    this.ids.add(parsed.row.id, this.rows);
     this.rows++;
     this.#onRow(parsed.row, line, start + skipped);
   }

@@ -23,6 +23,8 @@ export interface CorpusStreamOptions {
   /** Called with every byte, in order. */
   readonly onChunk?: (chunk: Buffer) => void;
   readonly onProgress?: (progress: CorpusProgress) => void;
+  /** Called with a line about passages whose ids are not their own. */
+  readonly onNotice?: (line: string) => void;
   readonly signal?: AbortSignal;
 }
 
@@ -54,6 +56,7 @@ export async function readCorpus(stream: Readable, options: CorpusStreamOptions)
     options.onProgress?.({ rows: lines.rows, bytes });
   }
   lines.end();
+  if (lines.ids.notice !== null) options.onNotice?.(lines.ids.notice);
   return { rows: lines.rows, bytes, sha256: hash.digest('hex'), lineStarts: index.starts(bytes), lineChecksums: index.checksums() };
 }
 

@@ -35,8 +35,8 @@ export async function openCorpus(path: string, { columns = {}, stream }: OpenCor
 async function* passageLines(path: string, { columns = {}, ...source }: OpenCorpusOptions): AsyncGenerator<Buffer, void> {
   let lines: string[] = [];
   let length = 0;
-  for await (const { value, place } of readRecords(path, source)) {
-    const parsed = parsePassage(value, columns);
+  for await (const { value, place, header } of readRecords(path, source)) {
+    const parsed = parsePassage(value, columns, header);
     if (!parsed.ok) throw new ConfigError(`${place} ${parsed.problem}; ${PASSAGE_ADVICE}`);
     const { id, ...passage } = parsed.row;
     const line = `${JSON.stringify({ ...(id !== null && { id }), contents: passageContents(passage) })}\n`;

@@ -8,7 +8,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import { buildIndexFolder } from '../bm25/build-index-folder.ts';
-import { type CorpusProgress, streamCorpus } from '../bm25/corpus-stream.ts';
+import { type CorpusProgress, type CorpusStreamOptions, streamCorpus } from '../bm25/corpus-stream.ts';
 import { openCorpus, type OpenCorpusOptions } from '../bm25/open-corpus.ts';
 import { readIndexFolder } from '../bm25/index-folder.ts';
 import { CommitWriter } from './commit-writer.ts';
@@ -22,7 +22,7 @@ import { type CorpusFacts, PassageReader } from './passage-reader.ts';
 import { assertSameModel } from './same-model.ts';
 import { searchOf, type SearchKind } from './search-settings.ts';
 
-export interface BuildDenseOptions extends OpenCorpusOptions {
+export interface BuildDenseOptions extends OpenCorpusOptions, Pick<CorpusStreamOptions, 'onNotice'> {
   /** Path of the corpus; with `stream` only its name. */
   readonly corpus: string;
   /** The folder to create or to continue. */
@@ -116,7 +116,7 @@ interface CorpusSource {
 /** Builds the BM25 index first, which keeps the corpus: it is then read from there, so that a piped corpus can be read twice. */
 async function corpusSource(
   folder: DenseFolder,
-  { corpus, stream, columns, bm25 = true, signal, onProgress }: BuildDenseOptions,
+  { corpus, stream, columns, bm25 = true, signal, onProgress, onNotice }: BuildDenseOptions,
 ): Promise<CorpusSource> {
   const given = async () => (await openCorpus(corpus, { ...(stream && { stream }), ...(columns && { columns }) })).stream;
   if (!bm25) return { name: corpus, open: given };
@@ -127,6 +127,7 @@ async function corpusSource(
       target: folder.bm25,
       signal,
       onProgress: (at) => onProgress?.({ ...at, phase: 'bm25', resumedRows: 0 }),
+      ...(onNotice && { onNotice }),
     });
   } else {
     const { manifest, passages } = readIndexFolder(folder.bm25);

@@ -63,12 +63,40 @@ describe('vf-index', () => {
   });
 
   it('reads columns of other names from a table', async () => {
-    writeFileSync(join(folder, 'corpus.csv'), 'nr,name,body\n7,Dogs,"bark, loudly"\n8,Cats,purr\n');
+    writeFileSync(join(folder, 'corpus.csv'), 'nr,name,body\n7,Dogs,"bark, loudly"\n8,,purr\n,Cats,hiss\n');
     const args = ['corpus.csv', '-o', 'index', '--text', 'body', '--title', 'name', '--id', 'nr'];
     expect(await runInProcess('vf-index', args, { cwd: folder, env: {} })).toMatchObject({ code: 0, stdout: '' });
     const retriever = await openBm25(join(folder, 'index'));
     const [list] = await retriever.search(['dog'], { topk: 1, signal: new AbortController().signal });
     expect(list).toMatchObject([{ id: '7', contents: '"Dogs"\nbark, loudly' }]);
+    // A table has blanks where a passage has no title or id.
+    const lists = await retriever.search(['purr', 'hiss'], { topk: 1, signal: new AbortController().signal });
+    expect(lists).toMatchObject([[{ id: '8', contents: 'purr' }], [{ id: '2', contents: '"Cats"\nhiss' }]]);
+    await retriever.close();
+  });
+
+  it('says which ids are there twice, row numbers included, and gives BEIR’s blank titles no line', async () => {
+    const rows = [
+      { _id: 'a', title: '', text: 'cats' },
+      { _id: 'a', text: 'dogs' },
+      { _id: '', text: 'cows' },
+      { _id: '2', text: 'hens' },
+      { _id: '4', text: 'owls' },
+    ];
+    writeFileSync(join(folder, 'corpus.jsonl'), rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+    const { code, stderr } = await runInProcess('vf-index', ['corpus.jsonl', '-o', 'index'], { cwd: folder, env: {} });
+    expect([code, stderr]).toEqual([
+      0,
+      expect.stringMatching(/^vf-index: 2 passages have the id of an earlier one, such as "a"\. They are searched/),
+    ]);
+    const retriever = await openBm25(join(folder, 'index'));
+    const found = await retriever.search(['cat', 'dog', 'cow', 'hen'], { topk: 1, signal: new AbortController().signal });
+    expect(found.map(([hit]) => [hit!.id, hit!.contents])).toEqual([
+      ['a', 'cats'],
+      ['a', 'dogs'],
+      ['2', 'cows'],
+      ['2', 'hens'],
+    ]);
     await retriever.close();
   });
 
