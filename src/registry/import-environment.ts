@@ -35,8 +35,19 @@ export async function importEnvironment(path: string, options: { readonly isOwn:
   const importModule = needsTypeScript ? await (typescript ??= startTypeScript()) : (url: string) => import(url) as Promise<unknown>;
   // After tsx, because the hook that is registered last runs first.
   if (!hooked) hookOwnModules();
-  return (await importModule(href)) as Record<string, unknown>;
+  try {
+    return (await importModule(href)) as Record<string, unknown>;
+  } catch (cause) {
+    if (!(cause instanceof Error && TOP_LEVEL_AWAIT.test(cause.message))) throw cause;
+    throw new ConfigError(
+      `${path} could not be imported: it, or a file that it imports, has an await outside of functions. Add a package.json with "type": "module" next to it, or name the file .mts.`,
+      { cause },
+    );
+  }
 }
+
+/** esbuild's refusal in a file that counts as CommonJS. */
+const TOP_LEVEL_AWAIT = /^Transform failed[^]*Top-level await[^]*"cjs"/;
 
 /** Tells whether Node treats a TypeScript file as an ES module, which depends on its extension or on `"type"` in the nearest package.json. */
 function isModule(path: string): boolean {

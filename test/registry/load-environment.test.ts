@@ -89,6 +89,7 @@ beforeAll(() => {
   write('environments/search-r1/outputs/evals/results.jsonl', '');
   write('environments/throws/environment.js', 'throw new TypeError("at import")');
   write('environments/broken/environment.ts', 'export const x: = 1;');
+  write('elsewhere/awaits/environment.ts', 'const rows: number = await Promise.resolve(1);\nexport default () => rows;');
   write('environments/nothing/environment.mjs', 'export const somethingElse = 1;');
   write('environments/valued/environment.mjs', 'export const loadEnvironment = 3;');
   write('environments/number/environment.mjs', 'export default () => 5;');
@@ -143,12 +144,16 @@ describe('loadEnvironment', () => {
   });
 
   it('passes an error of ours on and keeps what any other one says', async () => {
-    const [ours, thrown, broken, called] = await loadInChild([['local-one', { bad: true }], ['throws'], ['broken'], ['fails']]);
+    const calls = [['local-one', { bad: true }], ['throws'], ['broken'], ['fails'], ['./elsewhere/awaits']] as const;
+    const [ours, thrown, broken, called, awaits] = await loadInChild(calls);
     expect(ours).toEqual({ error: 'Expected no bad argument', isConfigError: true });
     expect(thrown!.error).toMatch(/^The environment throws \(.*environment\.js\) could not be imported: TypeError: at import$/);
     expect(broken!.error).toMatch(/^The environment broken .* could not be imported: /);
     expect(called!.error).toMatch(/^The environment fails .* failed to load: RangeError: when called$/);
-    expect([thrown, broken, called].map((l) => l!.isConfigError)).toEqual([true, true, true]);
+    expect(awaits!.error).toMatch(
+      /has an await outside of functions\. Add a package\.json with "type": "module" next to it, or name the file \.mts\.$/,
+    );
+    expect([thrown, broken, called, awaits].map((l) => l!.isConfigError)).toEqual([true, true, true, true]);
   });
 
   it('says what an environment is when a module gives something else', async () => {

@@ -91,7 +91,7 @@ export function headers(description: string): Option<Headers, false> {
  */
 export function roles(description: string): Option<RoleTables, false> {
   const parse = (word: string | null, spelling: string, before: RoleTables | undefined) =>
-    mergeRoleTables(before ?? {}, parseRoleFlag(word!, spelling));
+    mergeRoleTables(before ?? {}, parseRoleFlag(word!, spelling), { areOneLayer: true });
   const check = (value: unknown, spelling: string): RoleTables => {
     if (isObject(value)) return value as RoleTables;
     throw new ConfigError(`${spelling} must be a table of roles`);

@@ -107,6 +107,12 @@ describe('parseRoleFlag()', () => {
     });
     expect(mergeRoleTables(tables, { judge: { use: 'builtin' } })).toEqual({ judge: { use: 'builtin' } });
     expect(mergeRoleTables(tables, { judge: { use: 'other' } })['judge']).toMatchObject({ use: 'other', max_tokens: 4096 });
+    const oneCommand = mergeRoleTables(
+      { judge: { max_tokens: 5, model: 'm', base_url: 'http://h/v1' } },
+      { judge: { use: 'builtin' } },
+      { areOneLayer: true },
+    );
+    expect(oneCommand).toEqual({ judge: { use: 'builtin', max_tokens: 5 } });
     expect(() => parseRoleFlag('judge.budget.calls=3', '--role')).toThrow('--role sets one key of a role, such as judge.max_tokens=4096');
   });
 });
