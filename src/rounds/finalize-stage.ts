@@ -2,6 +2,7 @@
 import { compareTexts } from './compare-texts.ts';
 import type { DemonstrationRow } from './demonstration-rows.ts';
 import { actionsOf, bestRows, systemErrors } from './messages-v1.ts';
+import { isSpoiled } from './rewrite-stage.ts';
 import { exactFields } from './row-files.ts';
 import type { StageResult } from './stage.ts';
 
@@ -16,7 +17,9 @@ export interface FinalizeOptions {
 
 export function finalizeStage(rows: readonly DemonstrationRow[], options: FinalizeOptions): StageResult {
   const { most = 4, systemErrors: mostErrors = 0, output, golden } = options;
-  const clean = rows.filter(({ messages }) => systemErrors(messages) <= mostErrors);
+  const whole = rows.filter(({ messages }) => systemErrors(messages) <= mostErrors);
+  // DDAI leaves them out after its rewrite, which is optional here.
+  const clean = whole.filter((row) => !isSpoiled(row));
   // By uid, so that the order of files and lines changes nothing.
   const sorted = clean.toSorted((a, b) => compareTexts(a.uid, b.uid));
   const best = bestRows(sorted, most);
@@ -25,7 +28,8 @@ export function finalizeStage(rows: readonly DemonstrationRow[], options: Finali
     rule: { most, system_errors: mostErrors, order: ['ndcg', 'searches', 'boxes', 'length'] },
     counts: {
       rows: rows.length,
-      with_system_errors: rows.length - clean.length,
+      with_system_errors: rows.length - whole.length,
+      spoiled: whole.length - clean.length,
       prompts: prompts.size,
       beyond_the_most: clean.length - best.length,
       kept: best.length,

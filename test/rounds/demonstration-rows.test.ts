@@ -11,9 +11,9 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-async function read(rows: readonly { readonly uid: string; readonly prompt_uid?: string }[]) {
+async function read(rows: readonly { readonly uid: string; readonly prompt_uid?: string }[], turn: string | null = null) {
   const path = join(folder, 'rows.jsonl');
-  const messages = [{ role: 'user', content: 'Q?' }];
+  const messages = [{ role: 'user', content: 'Q?' }, ...(turn === null ? [] : [{ role: 'assistant', content: turn }])];
   await writeFile(path, rows.map((row) => `${JSON.stringify({ ...row, format_version: 'v1', messages })}\n`).join(''));
   return readDemonstrationRows([path]);
 }
@@ -44,5 +44,15 @@ describe('finalizeStage', () => {
       'doc__setup_2',
       'doc__summary_1',
     ]);
+  });
+
+  it.each([
+    ['<think>Then <bbox>[1, 2, 3, 4]</bbox>.</think>\n<search>q</search>', 1],
+    ['<think>So far </search_complete> is not it.</think>\n<search>q</search>', 1],
+    ['<think>A box.</think>\n<bbox>[1, 2, 3, 4]</bbox>', 0],
+  ])('leaves out a row whose thought holds the tag of an action: %s', async (turn, spoiled) => {
+    const { counts, outputs } = finalizeStage(await read([{ uid: 'p__s0__r' }], turn), { output: 'sft.jsonl', golden: 'golden.jsonl' });
+    expect(counts).toMatchObject({ rows: 1, with_system_errors: 0, spoiled, kept: 1 - spoiled });
+    expect(outputs[0]!.lines).toHaveLength(1 - spoiled);
   });
 });
