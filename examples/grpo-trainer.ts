@@ -20,7 +20,7 @@ console.log({ loss, klDiv, avgReward, avgTokens, searchTrajectories, trajectorie
 const group = await trainer.generate([train.at(2)]);
 const advantages = trainer.computeAdvantages(group.map(({ reward }) => reward!));
 const old = await trainer.recomputeLogProbs(group);
-const updated = await trainer.updatePolicy(group, [...advantages]);
+const updated = await trainer.updatePolicy(group, advantages);
 const now = await trainer.recomputeLogProbs(group);
 console.log({ beta: updated.beta, unchanged: updated.unchanged, kl: trainer.klDivergence(old[0]!, now[0]!) });
 

@@ -12,7 +12,7 @@ export type GrpoTrainerOptions<R extends Row = Row> = Pick<
   'environment' | 'preset' | 'settings' | 'args' | 'maxWaitMs' | 'signal' | 'variables' | 'onNotice'
 >;
 
-/** A policy that is sampled and trained. Its operations run one at a time; await each. Dispose it at the end. */
+/** A policy that is sampled and trained. Its operations run one at a time, in the order of the calls. Dispose it at the end. */
 export interface GrpoTrainer<R extends Row = Row> extends AsyncDisposable {
   /** Loaded for training: its `train` has the rows to train on. */
   readonly environment: Environment<R>;
@@ -22,18 +22,18 @@ export interface GrpoTrainer<R extends Row = Row> extends AsyncDisposable {
   readonly step: number;
   /**
    * Plays and scores rollouts of the rows with the current policy: `rolloutsPerRow` of each, in the order of the rows. A rollout that failed has an `error` and the
-   * reward null. Rejects with TrainingError if more fail than `rollouts.max_error_rate` allows.
+   * reward null. Rejects with TrainingError if more fail than `rollouts.max_error_rate` allows, and with ConfigError for a row that is given twice.
    */
   generate(rows: readonly Row[], options?: GenerateOptions): Promise<readonly Trajectory[]>;
   /** Advantages of one group, [G], as `algorithm.advantage` sets them; 0 for a group of one. Throws RewardError for a reward that is not finite. */
   computeAdvantages(rewards: readonly number[]): Float64Array;
-  /** Mean over the tokens, in nats, by the estimator `algorithm.kl.estimator`; k3: r - log r - 1 with r = exp(old - new). Throws ConfigError unless both are [T], T ≥ 1. */
+  /** Mean over the tokens, in nats, by the estimator `algorithm.kl.estimator`; k3: r - log r - 1 with r = exp(old - new). Throws ConfigError unless both are [T], T ≥ 1, and finite. */
   klDivergence(oldLogProbs: ArrayLike<number>, newLogProbs: ArrayLike<number>): number;
   /**
    * One step on the trajectories, `algorithm.epochs` × `algorithm.minibatches` updates of the weights, after which the sampler has the new ones.
    * @param advantages one for each trajectory. @default those that their rewards give
    */
-  updatePolicy(trajectories: readonly Trajectory[], advantages?: readonly number[]): Promise<UpdatedPolicy>;
+  updatePolicy(trajectories: readonly Trajectory[], advantages?: ArrayLike<number>): Promise<UpdatedPolicy>;
   /** `generate` and `updatePolicy`. */
   trainStep(rows: readonly Row[], options?: GenerateOptions): Promise<SteppedPolicy>;
   /** Log-probs of the sampled tokens of each trajectory, [M_i], under the weights as they are now. */

@@ -21,13 +21,11 @@ export async function runGrpoTrainerOptions(options: GrpoTrainerOptions): Promis
   const { setup, host } = await openedSetup('openGrpoTrainer', options);
   setup.notices.forEach(host.warn);
   const transport = trainingTransport(options, host);
-  const opened = await withTransport(transport, () => openStepTrainer(setup, host));
+  const within = <T>(operation: () => Promise<T>): Promise<T> => withTransport(transport, operation);
+  const opened = await within(() => openStepTrainer(setup, host, within));
   const { trainer, environment } = opened;
-  const generate = trainer.generate.bind(trainer);
   return Object.assign(trainer, {
     environment,
-    // The step samples by it too.
-    generate: (...asked: Parameters<typeof trainer.generate>) => withTransport(transport, () => generate(...asked)),
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
   });
 }

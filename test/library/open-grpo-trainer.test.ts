@@ -93,6 +93,25 @@ describe('openGrpoTrainer', { timeout: 120_000 }, () => {
     await expect(trainer.updatePolicy(one, [1])).rejects.toThrow(/^updatePolicy needs a finite advantage for each of the 4 trajectories, got 1\.$/);
   });
 
+  it('refuses what it cannot play as asked, and runs operations that are not awaited one after the other', async () => {
+    const { train: rows } = trainer.environment;
+    const row = rows.at(5);
+    for (const [options, message] of [
+      [{ rolloutsPerRow: 0 }, /^rolloutsPerRow of generate must be at least 1, got 0\.$/],
+      [{ maxTokens: Number.NaN }, /^generate takes a whole number from 0 up as maxTokens, got NaN/],
+      [{ rolloutPerRow: 2 }, /^generate has no option rolloutPerRow \(did you mean rolloutsPerRow\?\)/],
+    ] as const)
+      await expect(trainer.generate([row], options as never)).rejects.toThrow(message);
+    await expect(trainer.trainStep([row, row])).rejects.toThrow(/^trainStep got the row \S+ twice, and both would give the same samples\./);
+    await expect(trainer.trainStep([undefined as never])).rejects.toThrow(/^trainStep needs rows, .* number 0 of its list is none\.$/);
+    expect(() => trainer.klDivergence([-1, Number.NaN], [-1, -1])).toThrow(/oldLogProbs\[1\] is NaN/);
+    const step = trainer.step;
+    const [sampled, , again] = await Promise.all([trainer.generate([row]), trainer.updatePolicy([]), trainer.generate([row])]);
+    await Promise.all([trainer.updatePolicy(sampled, Float64Array.of(1, -1, 1, -1)), trainer.updatePolicy(again, [1, -1, 1, -1])]);
+    expect(trainer.step).toBe(step + 3);
+    await expect(trainer.updatePolicy(again, [1, 1, 1, Number.NaN])).rejects.toThrow(/, got NaN for number 3\.$/);
+  });
+
   it('takes an environment with an engine and fewer rows than a step of a whole run, and shows its trajectories in the names of the document', async () => {
     const rows = [{ id: 'a', question: 'Who is the mayor of Trafam?', golden_answers: ['Purorka'] }];
     const engine = new MockSearchEngine({ mayor: '"Trafam"\nThe mayor of Trafam is Purorka.' });

@@ -10,7 +10,7 @@ import { withLocalBase } from '../policy/local-base.ts';
 import { isUnserved } from './open-supervised-training.ts';
 import type { TrainingSetup } from './resolve-training.ts';
 import { attemptName, openDirectory, type TrainingHost } from './run-training.ts';
-import { StepTrainer } from './step-trainer.ts';
+import { StepTrainer, type StepTrainerParts } from './step-trainer.ts';
 
 export interface OpenedStepTrainer extends AsyncDisposable {
   readonly trainer: StepTrainer;
@@ -19,7 +19,8 @@ export interface OpenedStepTrainer extends AsyncDisposable {
 
 type Host = Pick<TrainingHost, 'variables' | 'secrets' | 'redact' | 'signal' | 'warn' | 'environment'>;
 
-export async function openStepTrainer(setup: TrainingSetup, host: Host): Promise<OpenedStepTrainer> {
+/** @param within what runs each operation of the trainer, with the settings of the caller's requests */
+export async function openStepTrainer(setup: TrainingSetup, host: Host, within: StepTrainerParts['within']): Promise<OpenedStepTrainer> {
   refuseOthers(setup.config);
   await using opened = new Disposers();
   const stop = new AbortController();
@@ -44,7 +45,7 @@ export async function openStepTrainer(setup: TrainingSetup, host: Host): Promise
   opened.defer(() => policy.settled());
   opened.defer(() => stop.abort());
   await session.publisher.clear(signal);
-  const trainer = new StepTrainer({ run, session, policy, onNotice, signal });
+  const trainer = new StepTrainer({ run, session, policy, onNotice, signal, within });
   if (policy.version === null) await trainer.serveInitial();
   const disposer = opened.move();
   return { trainer, environment: run.environment, [Symbol.asyncDispose]: () => disposer.disposeAsync() };
@@ -52,6 +53,8 @@ export async function openStepTrainer(setup: TrainingSetup, host: Host): Promise
 
 function refuseOthers(config: TrainingSetup['config']): void {
   if (config.sft.data !== null) throw new ConfigError('A trainer of single steps takes no demonstrations (sft.data). Use vf-train, or train().');
+  if (config.rolloutsFile !== null)
+    throw new ConfigError('A trainer of single steps plays its own rollouts (rollouts_file). Use vf-train, or train().');
   if (isUnserved(config))
     throw new ConfigError(
       'A trainer needs a policy to sample from. Set policy.base_url, [policy.launch] or [policy.embedded], or take a preset that does.',

@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { checkOptions, type OptionKinds } from '../../core/check-options.ts';
 import type { Row } from '../../core/dataset.ts';
 import { ConfigError, ResultsError } from '../../core/errors.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
@@ -33,6 +34,8 @@ export interface StepTrainerParts {
   readonly policy: ServedPolicy;
   readonly onNotice: (line: string) => void;
   readonly signal: AbortSignal;
+  /** Runs an operation, with the settings of the caller's requests. */
+  readonly within: <T>(operation: () => Promise<T>) => Promise<T>;
 }
 
 const STATE = 'trainer.json';
@@ -46,6 +49,8 @@ export class StepTrainer {
   #version = 0;
   /** Calls of `generate` since the last step: each has seeds of its own. */
   #calls = 0;
+  /** The last operation that was called. They share weights and sampler, so each waits for the one before it. */
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(parts: StepTrainerParts) {
     const { run, session } = parts;
@@ -63,7 +68,12 @@ export class StepTrainer {
     return this.#parts.run.config;
   }
 
-  async generate(rows: readonly Row[], { rolloutsPerRow, maxTokens }: GenerateOptions = {}): Promise<readonly Trajectory[]> {
+  async generate(rows: readonly Row[], options: GenerateOptions = {}): Promise<readonly Trajectory[]> {
+    checkGenerated('generate', rows, options);
+    return this.#next(() => this.#generate(rows, options));
+  }
+
+  async #generate(rows: readonly Row[], { rolloutsPerRow, maxTokens }: GenerateOptions): Promise<readonly Trajectory[]> {
     const { run, session, policy, onNotice, signal } = this.#parts;
     const { environment, models, observer } = run;
     const { rollouts, seed } = this.config;
@@ -98,15 +108,24 @@ export class StepTrainer {
     const { length } = newLogProbs;
     if (length === 0 || length !== oldLogProbs.length)
       throw new ConfigError(`klDivergence needs two lists of as many log-probs, at least one, got ${oldLogProbs.length} and ${length}.`);
+    for (const [name, logProbs] of Object.entries({ oldLogProbs, newLogProbs })) {
+      const at = Array.from(logProbs).findIndex((logProb) => !Number.isFinite(logProb));
+      if (at !== -1)
+        throw new ConfigError(`klDivergence needs finite log-probs, but ${name}[${at}] is ${logProbs[at]}. Leave that token out of both.`);
+    }
     const { estimator } = this.config.algorithm.kl;
     return Array.from(newLogProbs).reduce((sum, logProb, t) => sum + klEstimate(estimator, logProb - oldLogProbs[t]!), 0) / length;
   }
 
-  async updatePolicy(trajectories: readonly Trajectory[], advantages?: readonly number[]): Promise<UpdatedPolicy> {
+  async updatePolicy(trajectories: readonly Trajectory[], advantages?: ArrayLike<number>): Promise<UpdatedPolicy> {
+    const credit = advantages === undefined ? this.#credit : givenCredit(trajectories, advantages, this.config);
+    return this.#next(() => this.#update(trajectories, credit));
+  }
+
+  async #update(trajectories: readonly Trajectory[], credit: Pick<Credit, 'assign'>): Promise<UpdatedPolicy> {
     const { run, session, signal } = this.#parts;
     const { config, losses, observer } = run;
     const step = this.#step + 1;
-    const credit = advantages === undefined ? this.#credit : givenCredit(trajectories, advantages, config);
     const version = this.#version;
     const { work, update } = await trainStep(step, version, {
       config,
@@ -134,18 +153,27 @@ export class StepTrainer {
   }
 
   async trainStep(rows: readonly Row[], options: GenerateOptions = {}): Promise<SteppedPolicy> {
-    const trajectories = await this.generate(rows, options);
-    const updated = await this.updatePolicy(trajectories);
-    return { ...updated, avgTokens: updated.metrics['tokens_per_rollout'] ?? null, searchTrajectories: searchedShare(trajectories), trajectories };
+    checkGenerated('trainStep', rows, options);
+    return this.#next(async () => {
+      const trajectories = await this.#generate(rows, options);
+      const updated = await this.#update(trajectories, this.#credit);
+      return { ...updated, avgTokens: updated.metrics['tokens_per_rollout'] ?? null, searchTrajectories: searchedShare(trajectories), trajectories };
+    });
   }
 
   async recomputeLogProbs(trajectories: readonly Trajectory[]): Promise<readonly Float64Array[]> {
     const { session, signal } = this.#parts;
-    const temperature = temperatureOfStep(this.config, this.#step + 1);
-    return logProbPass(trajectories, 'on', { backend: session.backend, budget: this.#budget, temperature, signal });
+    return this.#next(() => {
+      const temperature = temperatureOfStep(this.config, this.#step + 1);
+      return logProbPass(trajectories, 'on', { backend: session.backend, budget: this.#budget, temperature, signal });
+    });
   }
 
-  async saveCheckpoint(directory: string): Promise<void> {
+  saveCheckpoint(directory: string): Promise<void> {
+    return this.#next(() => this.#save(directory));
+  }
+
+  async #save(directory: string): Promise<void> {
     const { backend } = this.#parts.session;
     if (existsSync(join(directory, 'adapter')) || existsSync(join(directory, 'state')))
       throw new ConfigError(`${directory} holds a checkpoint. Save into another folder.`);
@@ -157,7 +185,11 @@ export class StepTrainer {
     await writeFile(join(directory, STATE), JSON.stringify({ step: this.#step }));
   }
 
-  async loadCheckpoint(directory: string): Promise<void> {
+  loadCheckpoint(directory: string): Promise<void> {
+    return this.#next(() => this.#load(directory));
+  }
+
+  async #load(directory: string): Promise<void> {
     const { step } = fieldsOf(await readState(join(directory, STATE)));
     if (!Number.isSafeInteger(step) || (step as number) < 0)
       throw new ResultsError(`${join(directory, STATE)} has no step. Load another checkpoint.`);
@@ -173,6 +205,14 @@ export class StepTrainer {
     return this.#serve(0, []);
   }
 
+  /** Runs an operation after those that were called before it, however they end. */
+  #next<T>(operation: () => Promise<T>): Promise<T> {
+    const start = () => this.#parts.within(operation);
+    const run = this.#last.then(start, start);
+    this.#last = run;
+    return run;
+  }
+
   /** The sampler gets the weights of the backend. */
   async #serve(version: number, trajectories: readonly Trajectory[]): Promise<void> {
     const { run, session, policy, signal } = this.#parts;
@@ -182,10 +222,31 @@ export class StepTrainer {
   }
 }
 
+const GENERATE_OPTIONS: OptionKinds<GenerateOptions> = { rolloutsPerRow: 'count', maxTokens: 'count' };
+
+/** Throws ConfigError for rows and options that cannot be played as asked. */
+function checkGenerated(name: string, rows: readonly Row[], options: GenerateOptions): void {
+  checkOptions(name, options, GENERATE_OPTIONS);
+  const [nothing] = Object.entries(options).filter(([, count]) => count === 0);
+  if (nothing !== undefined) throw new ConfigError(`${nothing[0]} of ${name} must be at least 1, got 0.`);
+  const ids = new Set<string>();
+  for (const [i, row] of Array.from<Row | null | undefined>(rows).entries()) {
+    if (!Array.isArray(row?.prompt))
+      throw new ConfigError(`${name} needs rows, such as environment.train.at(0), but number ${i} of its list is none.`);
+    const id = String(row.exampleId);
+    if (ids.has(id))
+      throw new ConfigError(`${name} got the row ${id} twice, and both would give the same samples. Give it once, with a larger rolloutsPerRow.`);
+    ids.add(id);
+  }
+}
+
 /** The given advantages for the trajectories, one each, in place of those that the rewards give. */
-function givenCredit(trajectories: readonly Trajectory[], advantages: readonly number[], { rollouts }: TrainingConfig): Pick<Credit, 'assign'> {
-  if (advantages.length !== trajectories.length || !advantages.every(Number.isFinite))
-    throw new ConfigError(`updatePolicy needs a finite advantage for each of the ${trajectories.length} trajectories, got ${advantages.length}.`);
+function givenCredit(trajectories: readonly Trajectory[], advantages: ArrayLike<number>, { rollouts }: TrainingConfig): Pick<Credit, 'assign'> {
+  const at = Array.from(advantages).findIndex((advantage) => !Number.isFinite(advantage));
+  if (advantages.length !== trajectories.length || at !== -1)
+    throw new ConfigError(
+      `updatePolicy needs a finite advantage for each of the ${trajectories.length} trajectories, got ${at === -1 ? advantages.length : `${advantages[at]} for number ${at}`}.`,
+    );
   const sequences = trajectories.map((trajectory, i) => trainingSequence(trajectory, advantages[i]!, rollouts.truncated));
   const finished = sequences.filter(({ trajectory }) => isFinished(trajectory));
   const groups = [...Map.groupBy(finished, ({ trajectory }) => trajectory.groupId).values()];
