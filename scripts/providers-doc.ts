@@ -33,7 +33,8 @@ role is asked with temperature 0 unless you set another.
   \`results.jsonl\`, of a call in \`asked.jsonl\`) and scored with their turn, between \`<think>\` and
   \`</think>\`, in continuation format and by a rubric that \`readsThoughts\` (visual-rag, self-play-code, a \`ThinkParser\`); other rewards of a chat read the text alone.
 - Tool calls, also with object arguments, with arguments that were encoded twice, without ids; and those that the server left in its text, in the spellings of Hermes,
-  Qwen3-Coder, GLM, MiniMax, Claude, DeepSeek, Mistral, Kimi, gpt-oss, Llama 3, Granite and Phi.
+  Qwen3-Coder, GLM, MiniMax, Claude, DeepSeek, Mistral, Kimi, gpt-oss, Llama, Gemma, LFM2, Olmo, Granite, Phi, Command, Functionary, Hunyuan, Nemotron, InternLM, Apertus and
+  Seed-OSS.
 - An error in a 200, in a choice or in \`base_resp\` is an error.
 - A prompt beyond the model's window ends the episode with \`prompt_too_long\` on every server, by the error's code, its token counts or its wording. A prompt that becomes shorter
   within a conversation fails the rollout: the server has cut its beginning off.

@@ -2,8 +2,10 @@
  * Tool calls that a chat server left in its text, because it has no parser for the model's spelling or none is switched on. The spelling is recognised by its first tag.
  * Token policies know their spelling (tool-calls.ts).
  */
+import { jsonObjects } from './json-reply.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { jsonOrNull } from '../schemas/json-or-null.ts';
+import { pythonCalls } from './python-calls.ts';
 import { afterClosedThoughts, afterThoughts, outsideThoughts } from './text-outside-thoughts.ts';
 import { argumentsCall, type FoundCall, jsonCall, parseToolCalls, type ToolCallAttempt, toolCallId, type ToolSpec } from './tool-calls.ts';
 import { argumentReader } from './xml-tool-calls.ts';
@@ -44,8 +46,23 @@ function firstCall(text: string, from = 0): { readonly start: number; readonly r
 }
 
 const SPELLINGS: readonly Spelling[] = [
+  // Functionary 3.1 and Llama 3.1, with the arguments as JSON.
+  { opening: /(?:<tool_call>\s*)?<function=[\w.-]+>\s*\{/, read: functionCalls },
+  // Command R and A, Granite 4, Hunyuan, MiniMax M1, Jamba, Nemotron, InternLM, Apertus and Phi 4: JSON in tags of their own.
+  {
+    opening:
+      /<\|START_ACTION\|>|Action:\s*```(?:json)?\s*\[|<tool_calls?>\s*\[|<tool_calls>\s*\{|<TOOLCALL>|<\|action_start\|>\s*<\|plugin\|>|<\|tools_prefix\|>|\bfunctools\s*\[\s*\{/,
+    read: listedCalls,
+  },
+  // Gemma 4.
+  { opening: /<\|tool_call>\s*call:/, read: gemmaCalls },
+  // Gemma 3, LFM2, Llama and Olmo 3: calls of Python.
+  { opening: /```tool_code|<\|tool_call_start\|>|<\|python_(?:tag|start)\|>\s*[\w[]|<function_calls>\s*\[?[\w.]+\(/, read: pythonCalls },
+  // Functionary 3.2.
+  { opening: />>>(?!all\n)[\w.-]+\n\s*\{/, read: recipientCalls },
   { opening: /<tool_call>(?!\s*(<function=|[\w.-]+\s*(\n|<arg_key>|<\/tool_call>)))/, read: (text) => parsed(text, 'hermes') },
-  { opening: /<tool_call>\s*<function=|<function=/, read: (text, tools) => parsed(text, 'qwen3-coder', tools) },
+  // Qwen3-Coder and Seed-OSS.
+  { opening: /(?:<(?:seed:)?tool_call>\s*)?<function=/, read: (text, tools) => parsed(text, 'qwen3-coder', tools) },
   // GLM.
   { opening: /<tool_call>\s*[\w.-]+\s*(\n|<arg_key>|<\/tool_call>)/, read: glmCalls },
   // MiniMax, Claude, DeepSeek V3.2 (which writes a bar around DSML in each tag).
@@ -139,20 +156,76 @@ function harmonyCalls(text: string): FoundCall[] {
     });
 }
 
-/** A list of calls, or one. */
-function jsonList(text: string): FoundCall[] {
-  const value = jsonOrNull(text);
-  const calls = Array.isArray(value) ? (value as unknown[]) : value === null ? [] : [value];
-  if (calls.length === 0) return [{ call: jsonCall(text, ['arguments']), source: text }];
-  return calls.map((call) => {
-    const source = JSON.stringify(call);
-    return { call: jsonCall(source, isObject(call) && 'parameters' in call ? ['parameters'] : ['arguments']), source };
+/** `<function=name>{…}</function>` */
+function functionCalls(text: string): FoundCall[] {
+  return pieces(text, '<function=', '</function>').map((source) => {
+    const [name = '', ...rest] = source.split('>');
+    return { call: argumentsCall(name.trim(), rest.join('>')), source };
   });
 }
 
-/** A text that is nothing but calls of offered tools as JSON. */
+/** `<|tool_call>call:name{key:<|"|>text<|"|>,other:2}<tool_call|>` */
+function gemmaCalls(text: string): FoundCall[] {
+  return pieces(text, '<|tool_call>', '<tool_call|>').map((source) => {
+    const [, name = '', args = ''] = /^\s*call:([\w.-]+)\s*([^]*)$/.exec(source) ?? [];
+    const json = args.replaceAll(/<\|"\|>([^]*?)<\|"\|>|([{,]\s*)([\w.-]+)\s*:/g, (_, value: string | undefined, before: string, key: string) =>
+      value === undefined ? `${before}${JSON.stringify(key)}:` : JSON.stringify(value),
+    );
+    return { call: argumentsCall(name, json), source };
+  });
+}
+
+/** `>>>name` and the arguments on the next line; `>>>all` is text for the user. */
+function recipientCalls(text: string): FoundCall[] {
+  return text
+    .split('>>>')
+    .slice(1)
+    .filter((source) => !source.startsWith('all\n'))
+    .map((source) => {
+      const end = source.indexOf('\n');
+      return { call: argumentsCall(source.slice(0, end).trim(), source.slice(end)), source };
+    });
+}
+
+/** The JSON between the tags: a list, an object, or an object on each line. */
+function listedCalls(text: string, tools: readonly ToolSpec[]): FoundCall[] {
+  const start = text.search(/[[{]/);
+  const json = start === -1 ? '' : text.slice(start, Math.max(text.lastIndexOf(']'), text.lastIndexOf('}')) + 1);
+  const objects = jsonOrNull(json) === null ? jsonObjects(json) : [];
+  return jsonList(objects.length > 0 ? JSON.stringify(objects) : json, tools);
+}
+
+/** A list of calls, or one. */
+function jsonList(text: string, tools: readonly ToolSpec[] = []): FoundCall[] {
+  const value = jsonOrNull(text);
+  const calls = Array.isArray(value) ? (value as unknown[]) : value === null ? [] : [value];
+  if (calls.length === 0) return [{ call: jsonCall(text, ['arguments']), source: text }];
+  return calls
+    .filter((call) => !isNoCall(call))
+    .map((call) => {
+      const source = JSON.stringify(named(call, tools));
+      return { call: jsonCall(source, ['arguments', 'parameters']), source };
+    });
+}
+
+/** A call with its name in "name": others have it in "tool_name", in "function", or as the only key. */
+function named(call: unknown, tools: readonly ToolSpec[]): unknown {
+  if (!isObject(call)) return call;
+  if (isObject(call['function'])) return call['function'];
+  if (typeof call['tool_name'] === 'string') return { name: call['tool_name'], arguments: call['parameters'] ?? call['arguments'] ?? {} };
+  const [key, ...others] = Object.keys(call);
+  return others.length === 0 && tools.some(({ name }) => name === key) ? { name: key, arguments: call[key!] } : call;
+}
+
+/** Command R's way to say that it calls no tool. */
+function isNoCall(call: unknown): boolean {
+  return isObject(call) && /^directly[-_]answer$/.test(String(call['tool_name'] ?? call['name']));
+}
+
+/** A text that is nothing but calls of offered tools, as JSON or as Python. */
 function bareCalls(text: string, tools: readonly ToolSpec[]): FoundCall[] {
-  const inner = text.trim().replace(/^```(?:json)?\s*([^]*?)\s*```$/, '$1');
+  const inner = text.trim().replace(/^```(?:json|python)?\s*([^]*?)\s*```$/, '$1');
+  if (/^\[?\s*[\w.-]+\([^]*\)\s*\]?$/.test(inner)) return pythonCalls(inner, tools);
   if (!/^[[{]/.test(inner)) return [];
   const value = jsonOrNull(inner);
   const calls: readonly unknown[] = Array.isArray(value) ? value : [value];

@@ -1,16 +1,27 @@
 /** The parts of a model's text that are no thoughts, and the answer among them. */
 
-/**
- * Thoughts, by family: Qwen, DeepSeek and GLM; Claude; Magistral; Gemma and others. `whole`: thoughts that are closed, or reach to the end. `opened`: those that were open at the
- * beginning.
- */
-const THOUGHTS = [
-  { open: '<think>', close: '</think>', whole: /<think>[^]*?(?:<\/think>|$)/g, opened: /^[^]*?<\/think>/ },
-  { open: '<thinking>', close: '</thinking>', whole: /<thinking>[^]*?(?:<\/thinking>|$)/g, opened: /^[^]*?<\/thinking>/ },
-  { open: '[THINK]', close: '[/THINK]', whole: /\[THINK\][^]*?(?:\[\/THINK\]|$)/g, opened: /^[^]*?\[\/THINK\]/ },
-  { open: '<thought>', close: '</thought>', whole: /<thought>[^]*?(?:<\/thought>|$)/g, opened: /^[^]*?<\/thought>/ },
-  { open: '<reasoning>', close: '</reasoning>', whole: /<reasoning>[^]*?(?:<\/reasoning>|$)/g, opened: /^[^]*?<\/reasoning>/ },
-];
+/** The tags of thoughts, by family: Qwen, DeepSeek and GLM; Claude; Magistral; Gemma 3 and others; Gemma 4; Command A; Seed-OSS; MiniMax M3; Kimi-VL; the raw text of gpt-oss. */
+const TAGS = [
+  ['<think>', '</think>'],
+  ['<thinking>', '</thinking>'],
+  ['[THINK]', '[/THINK]'],
+  ['<thought>', '</thought>'],
+  ['<reasoning>', '</reasoning>'],
+  ['<|channel>thought', '<channel|>'],
+  ['<|START_THINKING|>', '<|END_THINKING|>'],
+  ['<seed:think>', '</seed:think>'],
+  ['<mm:think>', '</mm:think>'],
+  ['◁think▷', '◁/think▷'],
+  ['<|channel|>analysis<|message|>', '<|end|><|start|>assistant'],
+] as const;
+const escaped = (tag: string) => tag.replaceAll(/[[\]|/]/g, String.raw`\$&`);
+/** `whole`: thoughts that are closed, or reach to the end. `opened`: those that were open at the beginning. */
+const THOUGHTS = TAGS.map(([open, close]) => ({
+  open,
+  close,
+  whole: new RegExp(`${escaped(open)}[^]*?(?:${escaped(close)}|$)`, 'g'),
+  opened: new RegExp(`^[^]*?${escaped(close)}`),
+}));
 
 /**
  * The text with spaces in place of thoughts, so that places stay the same. Thoughts that are not closed reach to the end; a closing tag without an opening one

@@ -9,6 +9,7 @@ const find: ToolSpec = {
 };
 const CALL = { name: 'find_note', args: { query: 'city "of" light', top: 2 } };
 const ARGS = '{"query": "city \\"of\\" light", "top": 2}';
+const PYTHON = `find_note(query='city "of" light', top=2)`;
 const XML = '<parameter name="query">city "of" light</parameter><parameter name="top">2</parameter>';
 
 describe('leftToolCalls', () => {
@@ -44,6 +45,31 @@ describe('leftToolCalls', () => {
     ['gpt-oss', `<|channel|>commentary to=functions.find_note <|constrain|>json<|message|>${ARGS}<|call|>`],
     ['Llama', `<|python_tag|>{"name": "find_note", "parameters": ${ARGS}}`],
     ['Granite', `<|tool_call|>[{"name": "find_note", "arguments": ${ARGS}}]`],
+    ['Granite 4', `<tool_call>[{"name": "find_note", "arguments": ${ARGS}}]</tool_call>`],
+    ['Gemma 3', `\`\`\`tool_code\nprint(${PYTHON})\n\`\`\``],
+    ['Gemma 3, by place', '```tool_code\nfind_note("city \\"of\\" light", 2)\n```'],
+    ['Gemma 4', '<|tool_call>call:find_note{query:<|"|>city "of" light<|"|>,top:2}<tool_call|>'],
+    ['LFM2', `<|tool_call_start|>[${PYTHON}]<|tool_call_end|>`],
+    ['Llama 4', `<|python_start|>[${PYTHON}]<|python_end|>`],
+    ['Llama 3 with a call of Python', `<|python_tag|>${PYTHON.replace('(', '.call(')}`],
+    ['Olmo 3', `<function_calls>${PYTHON}</function_calls>`],
+    ['Functionary 3.1', `<function=find_note>${ARGS}</function>`],
+    ['Functionary 3.2', `>>>find_note\n${ARGS}`],
+    [
+      'Command R',
+      `Action: \`\`\`json\n[\n  {"tool_name": "find_note", "parameters": ${ARGS}},\n  {"tool_name": "directly-answer", "parameters": {}}\n]\n\`\`\``,
+    ],
+    ['Command A', `<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "find_note", "parameters": ${ARGS}}]<|END_ACTION|>`],
+    ['Hunyuan', `<tool_calls>[{"name": "find_note", "arguments": ${ARGS}}]</tool_calls>`],
+    ['MiniMax M1', `<tool_calls>\n{"name": "find_note", "arguments": ${ARGS}}\n</tool_calls>`],
+    ['Nemotron', `<TOOLCALL>[{"name": "find_note", "arguments": ${ARGS}}]</TOOLCALL>`],
+    ['InternLM', `<|action_start|><|plugin|>\n{"name": "find_note", "parameters": ${ARGS}}<|action_end|>`],
+    ['Apertus', `<|tools_prefix|>[{"find_note": ${ARGS}}]<|tools_suffix|>`],
+    ['Phi 4', `functools[{"name": "find_note", "arguments": ${ARGS}}]`],
+    [
+      'Seed-OSS',
+      '<seed:tool_call>\n<function=find_note>\n<parameter=query>city "of" light</parameter>\n<parameter=top>2</parameter>\n</function>\n</seed:tool_call>',
+    ],
   ])('finds a call of %s, after text', (_, spelled) => {
     const { attempts, content } = leftToolCalls(`I look.\n${spelled}`, 3, [find]);
     expect(attempts).toMatchObject([{ ...CALL, id: 'call00300' }]);
@@ -56,6 +82,31 @@ describe('leftToolCalls', () => {
     expect(leftToolCalls(`\`\`\`json\n${bare}\n\`\`\``, 0, [find]).attempts).toMatchObject([CALL]);
     for (const text of [`I answer ${bare}`, '{"name": "Paris", "arguments": {}}', '{"answer": 1}', 'Paris', ''])
       expect(leftToolCalls(text, 0, [find])).toEqual({ attempts: [], content: text });
+  });
+
+  it('finds calls of Python without tags only if the text is nothing else, and calls an offered tool', () => {
+    expect(leftToolCalls(`[${PYTHON}, ${PYTHON}]`, 0, [find]).attempts).toMatchObject([CALL, CALL]);
+    for (const text of [`I could call ${PYTHON} now.`, 'print("Paris")', '[1, 2]', '>>> print(1)', 'Use functools [x].'])
+      expect(leftToolCalls(text, 0, [find])).toEqual({ attempts: [], content: text });
+  });
+
+  it.each([
+    ['```tool_code\nfind_note(query="x', 'the call of Python is not closed'],
+    ['```tool_code\nfind_note(query=x)\n```', 'the argument query is no value of Python'],
+    ['```tool_code\nfind_note("a", 2, 3)\n```', 'the call has 3 arguments, and find_note takes 2'],
+    ['<|START_ACTION|>[{"tool_name": "find_note", "param', 'not JSON'],
+    ['<|tool_call>call:find_note{query:', 'not JSON'],
+  ])('gives the broken call %s its problem', (text, problem) => {
+    expect(leftToolCalls(text, 0, [find]).attempts).toMatchObject([{ problem: expect.stringContaining(problem) as string }]);
+  });
+
+  it.each([
+    ['<|START_THINKING|>', '<|END_THINKING|>'],
+    ['<seed:think>', '</seed:think>'],
+    ['<|channel>thought\n', '<channel|>'],
+    ['<|channel|>analysis<|message|>', '<|end|><|start|>assistant<|channel|>final<|message|>'],
+  ])('takes a call between %s and %s as a mention', (open, close) => {
+    expect(leftToolCalls(`${open}I could write ${PYTHON.replace('find', '```tool_code find')}.${close}Paris`, 0, [find]).attempts).toEqual([]);
   });
 
   it('finds several calls, and gives a broken one its problem', () => {
