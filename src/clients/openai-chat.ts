@@ -82,7 +82,7 @@ export class OpenAIChatClient implements PolicyClient {
   readonly #replicas: readonly ChatReplica[];
   #isClosed = false;
   readonly #rejected = new RejectedFields();
-  readonly #rejections: string[] = [];
+  readonly #kept: string[] = [];
   readonly #said = new Set<string>();
 
   constructor(options: OpenAIChatOptions) {
@@ -106,7 +106,7 @@ export class OpenAIChatClient implements PolicyClient {
   }
 
   get remarks(): readonly string[] {
-    return this.#rejections;
+    return this.#kept;
   }
 
   /** Takes the healthy replica with the fewest trajectories; if none is healthy, the one that failed longest ago. */
@@ -126,7 +126,9 @@ export class OpenAIChatClient implements PolicyClient {
       policy: version.ref,
       generate: async (request) => {
         const sample = await this.#generate(replica, version.ref, { ...request, ...(onWait && { onWait }) });
-        size.grow(sample.usage, sample.reasoning !== undefined || afterClosedThoughts(sample.text) > 0);
+        const hasThoughts = sample.reasoning !== undefined || afterClosedThoughts(sample.text) > 0;
+        const remark = size.grow(sample.usage, { hasThoughts, messages: request.prompt.length });
+        if (remark !== null) this.#keepRemark(remark);
         return sample;
       },
       [Symbol.asyncDispose]: async () => {
@@ -182,8 +184,7 @@ export class OpenAIChatClient implements PolicyClient {
         return readChat(answer, { stop, sentStop: 'stop' in body, dropsStop, maxNewTokens, where: replica.url, hide: replica.hide });
       } catch (error) {
         if (!(error instanceof RequestChangedError)) throw error;
-        if (!this.#rejections.includes(error.message)) this.#rejections.push(error.message);
-        this.#remark(error.message);
+        this.#keepRemark(error.message);
       }
     }
   }
@@ -200,6 +201,12 @@ export class OpenAIChatClient implements PolicyClient {
     this.#remark(
       `${unknown}: where its tag is open, it is put back (guessed_stops). ${NO_STOPS} has the texts cut here instead, at the cost of more tokens.`,
     );
+  }
+
+  /** A remark that the summary repeats. */
+  #keepRemark(remark: string): void {
+    if (!this.#kept.includes(remark)) this.#kept.push(remark);
+    this.#remark(remark);
   }
 
   #remark(remark: string): void {
