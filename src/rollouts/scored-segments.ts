@@ -2,11 +2,18 @@
  * The segments as they are scored. Where a server keeps a model's thoughts in a field of their own (a reasoning parser), they stand before the turn in the tags in which the model
  * wrote them, as in the text that upstream decodes; actions are read from the turn alone. A turn with thoughts of its own in its text stays as it is.
  */
-import type { TextSegment } from '../core/rubric.ts';
+import type { Row } from '../core/dataset.ts';
+import type { Environment } from '../core/environment.ts';
+import type { Rubric, TextSegment } from '../core/rubric.ts';
 
-/** `withThoughts`: the rewards read them, as in continuation format and by a rubric that `readsThoughts`. */
-export function scoredSegments(segments: readonly TextSegment[], withThoughts: boolean): readonly TextSegment[] {
-  if (!withThoughts) return segments;
+interface Reading<R extends Row> {
+  readonly turnFormat: Environment<R>['turnFormat'];
+  readonly rubric: Pick<Rubric<R>, 'readsThoughts'>;
+}
+
+/** Rewards read thoughts in continuation format, and by a rubric that `readsThoughts`. */
+export function scoredSegments<R extends Row>(segments: readonly TextSegment[], { turnFormat, rubric }: Reading<R>): readonly TextSegment[] {
+  if (turnFormat !== 'continuation' && !rubric.readsThoughts) return segments;
   return segments.map((segment) => {
     const { text, reasoning } = segment;
     if (reasoning === undefined || text.includes('<think>')) return segment;

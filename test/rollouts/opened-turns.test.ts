@@ -160,8 +160,10 @@ describe('a chat whose rewards do not read thoughts', () => {
 
   it('is scored without the thoughts that a server returns in a field of their own', () => {
     const segments = [{ kind: 'model', text: 'Paris', reasoning: 'France.' }] as const;
-    expect(scoredSegments(segments, false)).toEqual(segments);
-    expect(scoredSegments(segments, true)[0]!.text).toBe('<think>\nFrance.\n</think>\n\nParis');
+    const whole = [{ kind: 'model', text: '<think>\nFrance.\n</think>\n\nParis', reasoning: 'France.' }];
+    expect(scoredSegments(segments, { turnFormat: 'chat', rubric: { readsThoughts: false } })).toEqual(segments);
+    expect(scoredSegments(segments, { turnFormat: 'chat', rubric: { readsThoughts: true } })).toEqual(whole);
+    expect(scoredSegments(segments, { turnFormat: 'continuation', rubric: { readsThoughts: false } })).toEqual(whole);
   });
 });
 
