@@ -247,7 +247,7 @@ describe('the values of a trace', () => {
     [
       'a metric that is larger than a number can be',
       withMetric('ndcg', 'BIG').map((line) => line.replace('"BIG"', '1e400')),
-      '"metrics.ndcg" must be a finite number of at least 0, got Infinity',
+      '"metrics.ndcg" must be a finite number of at least 0, got "1e400"',
     ],
     ['a judge that is true', withMetric('judge', true), '"metrics.judge" must be a finite number of at least 0, got true'],
     ['metrics that are a list', changed((reward) => ({ ...reward, metrics: [1] })), '"metrics" must be an object of numbers, got [1]'],
