@@ -3,6 +3,7 @@
  * renders them. Sampled ids are never rendered again, even if the template would change an earlier turn.
  */
 import type { TokenLease, TokenSample } from '../clients/policy-client.ts';
+import { afterClosedThoughts } from '../core/text-outside-thoughts.ts';
 import { untilAborted } from '../core/abort.ts';
 import type { Observation } from '../core/environment.ts';
 import { contentImages, contentText, markedText, type Message } from '../core/message.ts';
@@ -130,7 +131,11 @@ export class ConversationTranscript extends TokenTranscript {
   }
 }
 
-/** Empty thoughts that the template wrote are no part of a message, unless rewards read thoughts: a model without thinking just answers. */
+/**
+ * Thoughts that the template opened and closed, or only closed (`</think>`, DeepSeek V3.1 and GLM without thinking), are no part of a message, unless rewards read thoughts: a
+ * model without thinking just answers.
+ */
 function shownOpening(opening: string, { readsThoughts }: TranscriptOptions): string {
-  return readsThoughts || !/^\s*<think>\s*<\/think>\s*$/.test(opening) ? opening : '';
+  const end = afterClosedThoughts(opening);
+  return readsThoughts || end === 0 || opening.slice(end).trim() !== '' ? opening : '';
 }

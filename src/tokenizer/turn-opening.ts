@@ -23,7 +23,7 @@ type Render = (request: TemplateRequest) => Promise<readonly number[]>;
 const NONE: GenerationPrompt = { ids: [], opening: '' };
 const PLAIN = { addSpecialTokens: false };
 /** The rest of a header behind its last control token: the role, and white space. */
-const HEADER_END = /^\s*(?:(?:assistant|model|chatbot|bot)\b[^\S\n]*:?)?\s*/i;
+const HEADER_END = /^\s*(?:(?:assistant|model|chatbot|bot|ai(?: name=assistant)?)\b[^\S\n]*:?)?\s*/i;
 
 /** The openings of one template; shared by all users of its tokenizer. */
 export class TurnOpenings {

@@ -29,15 +29,23 @@ const silent = await openLocalTokenizer(writeTemplateModel(folder, published('qw
 const PLAIN = { temperature: 1, topP: 1 };
 const OFF = { enable_thinking: false };
 
+const CLOSING =
+  '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n</think>{% endif %}';
+
 interface Script {
-  /** Qwen3.5, which opens `<think>`; else Qwen3, which opens nothing. */
-  readonly opens: boolean;
+  /** Qwen3.5, which opens `<think>`; else Qwen3, which opens nothing. @default false */
+  readonly opens?: boolean;
+  readonly tokenizer?: typeof thinking;
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
 /** The only rollout of the environment's first row, with these samples. */
-async function play<R extends Row>(environment: Environment<R>, turns: readonly string[], { opens, variables }: Script): Promise<Rollout<R>> {
-  const tokenizer = opens ? thinking : silent;
+async function play<R extends Row>(
+  environment: Environment<R>,
+  turns: readonly string[],
+  { opens = false, tokenizer: own, variables }: Script,
+): Promise<Rollout<R>> {
+  const tokenizer = own ?? (opens ? thinking : silent);
   const client = new CallerPolicy({
     kind: 'tokens',
     tokenizer,
@@ -156,6 +164,13 @@ describe('a chat whose rewards do not read thoughts', () => {
     expect((await play(plain, ['Paris'], { opens: false, variables: OFF })).reward).toBe(1);
     const reading = new SingleTurnEnv({ id: 'reading', eval: rows, rubric: new Rubric({ funcs: [exact], readsThoughts: true }) });
     expect((await play(reading, ['Paris'], { opens: false, variables: OFF })).segments[0]!.text).toBe('<think>\n\n</think>\n\nParis');
+  });
+
+  it('is scored without the tag that closes the thoughts of a template without thinking (DeepSeek V3.1, GLM)', async () => {
+    const plain = new SingleTurnEnv({ id: 'plain', eval: rows, rubric: new Rubric({ funcs: [exact] }) });
+    const closing = await openLocalTokenizer(writeTemplateModel(folder, published('qwen-3')), { chatTemplate: CLOSING });
+    expect((await closing.render([{ role: 'user', content: 'Capital?' }])).opening).toBe('</think>');
+    expect((await play(plain, ['Paris'], { tokenizer: closing })).reward).toBe(1);
   });
 
   it('is scored without the thoughts that a server returns in a field of their own', () => {

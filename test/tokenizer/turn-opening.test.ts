@@ -44,6 +44,11 @@ describe('the opening of a turn', () => {
   it.each([
     ['{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}Assistant: {% endif %}', ''],
     ['{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}ASSISTANT: Let us think. {% endif %}', 'Let us think. '],
+    [
+      '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>ai\n<think>\n{% endif %}',
+      '<think>\n',
+    ],
+    ['{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}ai name=assistant\n{% endif %}', ''],
     ['{% for m in messages %}[INST] {{ m.content }} [/INST]{% endfor %}', ''],
     [
       "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% if '/no_think' in messages[0].content %}<think>\n\n</think>\n{% endif %}{% endif %}",
