@@ -112,8 +112,10 @@ function statusIn({ codes }: ErrorFields, base: unknown): number | null {
   return status === undefined ? null : Number(status);
 }
 
+/** Azure has the version in its query. */
 function lacksVersion(url: string): boolean {
-  return !/\/v\d+\w*(\/|$)/.test(URL.parse(url)?.pathname ?? '');
+  const parsed = URL.parse(url);
+  return !/\/v\d+\w*(\/|$)/.test(parsed?.pathname ?? '') && parsed?.searchParams.has('api-version') !== true;
 }
 
 function withVersion(url: string): string {

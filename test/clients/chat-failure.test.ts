@@ -67,6 +67,15 @@ describe('chatError', () => {
     expect(error.message).toMatch(/does not serve the model "m".*Check the model/);
   });
 
+  test('a 404 of Azure, whose version is in the query, gets no hint about the path', () => {
+    const azure = { ...context, url: 'https://host/openai/deployments/m?api-version=2024-10-21' };
+    const error = chatError(
+      azure,
+      response(404, { error: { code: 'DeploymentNotFound', message: 'The API deployment for this resource does not exist.' } }),
+    );
+    expect(error.message).toMatch(/does not serve the model "m".*Check the model/);
+  });
+
   test('the page of a firewall is no refusal of the key', () => {
     const error = chatError({ ...context, hasAnswered: false }, response(403, '<!DOCTYPE html><title>Attention Required! | Cloudflare</title>'));
     expect(error).toMatchObject({ endsRun: true, message: expect.stringMatching(/^A firewall or proxy before the API refuses/) });

@@ -45,6 +45,23 @@ async function outcome(handlers: readonly Handler[], more: Partial<OpenAIChatOpt
   }
 }
 
+/** The texts of requests, one after the other. */
+async function answers(count: number, options: Pick<OpenAIChatOptions, 'baseUrls'> & Partial<OpenAIChatOptions>): Promise<string[]> {
+  const client = new OpenAIChatClient({ versions: new PolicyVersions({ version: 0, model: 'm' }), baseDelayMs: 1, ...options });
+  const sampling = { temperature: null, topP: null };
+  const texts: string[] = [];
+  try {
+    await using lease = await client.lease(forever);
+    while (texts.length < count) {
+      const { text } = await lease.generate({ prompt: [{ role: 'user', content: 'Who?' }], sampling, maxNewTokens: 9, stop: [], signal: forever });
+      texts.push(text);
+    }
+    return texts;
+  } finally {
+    await client.close();
+  }
+}
+
 describe('OpenAIChatClient', () => {
   test.each<[string, Handler]>([
     ['a dropped connection', (request) => request.socket.destroy()],
@@ -179,6 +196,23 @@ describe('OpenAIChatClient', () => {
       expect((await lease.generate(request)).text).toBe('ok');
     }
     await client.close();
+  });
+
+  test('an Azure deployment is asked at its path, with its version and its key', async () => {
+    const asked: (string | undefined)[] = [];
+    await using server = await loopback((request, response) => {
+      asked.push(request.url, request.headers['api-key'] as string | undefined, request.headers.authorization);
+      sendJson(response, 200, good);
+    });
+    const baseUrls = [`${server.url}/openai/deployments/gpt?api-version=2024-10-21`];
+    expect(await answers(1, { baseUrls, headers: { 'api-key': 'secret' } })).toEqual(['ok']);
+    expect(asked).toEqual(['/openai/deployments/gpt/chat/completions?api-version=2024-10-21', 'secret', undefined]);
+  });
+
+  test('a server that closes every third socket answers every request', async () => {
+    let n = 0;
+    await using server = await loopback((request, response) => (++n % 3 === 0 ? request.socket.destroy() : sendJson(response, 200, good)));
+    expect(await answers(30, { baseUrls: [`${server.url}/v1`], maxRetries: 3 })).toEqual(Array(30).fill('ok'));
   });
 
   test('an answer of megabytes is read, one beyond the bound is not', async () => {
