@@ -222,8 +222,9 @@ class RoutedRubric extends Rubric {
     this.#memberOf = memberOf;
   }
 
-  override get readsThoughts(): boolean {
-    return this.#rubrics.some(([, rubric]) => rubric.readsThoughts);
+  override readsThoughtsOf(row: Row): boolean {
+    const { environment, row: own } = this.#memberOf(row);
+    return environment.rubric.readsThoughtsOf(own);
   }
 
   override get names(): readonly string[] {

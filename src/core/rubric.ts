@@ -155,6 +155,11 @@ export class Rubric<R extends Row = Row> {
     return this.#readsThoughts;
   }
 
+  /** Whether the rewards of this row read thoughts: in a group of environments, its own environment decides. */
+  readsThoughtsOf(_row: R): boolean {
+    return this.readsThoughts;
+  }
+
   /** Names of all rewards and metrics, in order. */
   get names(): readonly string[] {
     return this.#terms.map((t) => t.name);

@@ -41,7 +41,7 @@ export async function driveEpisode<R extends Row>(environment: Environment<R>, r
     overlong: 'stop',
     turnFormat: 'chat',
     tokens: {},
-    readsThoughts: environment.rubric.readsThoughts,
+    readsThoughts: environment.rubric.readsThoughtsOf(row),
     signal,
   });
   let stop: StopCondition | null = null;

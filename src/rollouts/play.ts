@@ -67,7 +67,7 @@ export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promi
 }
 
 async function playStarted<R extends Row>(episode: Episode, options: PlayOptions<R>, record: Recorder): Promise<void> {
-  const { environment, lease, capabilities, maxTokens, signal } = options;
+  const { environment, row, lease, capabilities, maxTokens, signal } = options;
   assertMessages(episode.prompt, 'prompt');
   record.prompt = episode.prompt;
   record.tools = episode.tools ?? [];
@@ -84,7 +84,7 @@ async function playStarted<R extends Row>(episode: Episode, options: PlayOptions
     overlong: options.overlong ?? episode.overlong ?? environment.overlong ?? 'stop',
     turnFormat: record.turnFormat,
     tokens: episode.tokens ?? environment.tokens ?? {},
-    readsThoughts: environment.rubric.readsThoughts,
+    readsThoughts: environment.rubric.readsThoughtsOf(row),
     signal,
   });
   const transcript = await untilAborted(opening, signal);

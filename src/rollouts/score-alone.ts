@@ -17,7 +17,7 @@ export async function scoreAlone<R extends Row>(
 ): Promise<Score> {
   const { rubric, finish, turnFormat } = environment;
   const text = (segments: RewardContext<R>['segments']) => segments.map((segment) => segment.text).join('');
-  const segments = scoredSegments(played.segments, { turnFormat, rubric });
+  const segments = scoredSegments(played.segments, { row: played.row, turnFormat, rubric });
   const modelText = text(segments.filter(({ kind }) => kind === 'model'));
   const context = { ...played, segments, scoredText: text(segments), modelText, parser: rubric.parser };
   const added = finish === undefined ? {} : await untilAborted(finish(context), played.signal);

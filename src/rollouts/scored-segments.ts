@@ -7,13 +7,14 @@ import type { Environment } from '../core/environment.ts';
 import type { Rubric, TextSegment } from '../core/rubric.ts';
 
 interface Reading<R extends Row> {
+  readonly row: R;
   readonly turnFormat: Environment<R>['turnFormat'];
-  readonly rubric: Pick<Rubric<R>, 'readsThoughts'>;
+  readonly rubric: Rubric<R>;
 }
 
-/** Rewards read thoughts in continuation format, and by a rubric that `readsThoughts`. */
-export function scoredSegments<R extends Row>(segments: readonly TextSegment[], { turnFormat, rubric }: Reading<R>): readonly TextSegment[] {
-  if (turnFormat !== 'continuation' && !rubric.readsThoughts) return segments;
+/** Rewards read thoughts in continuation format, and by a rubric that does so for the row. */
+export function scoredSegments<R extends Row>(segments: readonly TextSegment[], { row, turnFormat, rubric }: Reading<R>): readonly TextSegment[] {
+  if (turnFormat !== 'continuation' && !rubric.readsThoughtsOf(row)) return segments;
   return segments.map((segment) => {
     const { text, reasoning } = segment;
     if (reasoning === undefined || text.includes('<think>')) return segment;

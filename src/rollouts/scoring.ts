@@ -273,7 +273,7 @@ class ScoringClock {
 function rewardContext<R extends Row>(rubric: Rubric<R>, member: ClockedMember<R>, during: HeldModelsOptions['during']): RewardContext<R> {
   const { rollout, models: roles, clock } = member;
   const { row, prompt, stop, state, turnFormat } = rollout;
-  const segments = scoredSegments(rollout.segments, { turnFormat, rubric });
+  const segments = scoredSegments(rollout.segments, { row, turnFormat, rubric });
   const models = heldModels(roles?.models ?? {}, { hold: () => clock.hold(), during });
   let scoredText = '';
   let modelText = '';

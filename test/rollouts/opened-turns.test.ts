@@ -11,7 +11,9 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { CallerPolicy } from '../../src/clients/caller-policy.ts';
 import { OpenAIChatClient } from '../../src/clients/openai-chat.ts';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
+import { EnvGroup } from '../../src/core/env-group.ts';
 import { ThinkParser } from '../../src/core/parser.ts';
+import { RubricGroup } from '../../src/core/rubric-group.ts';
 import { scoredSegments } from '../../src/rollouts/scored-segments.ts';
 import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
 import { COMPLETE, environmentWith, search } from '../environments/visual-rag/fixtures.ts';
@@ -156,7 +158,7 @@ describe('a template that opens the thoughts', () => {
 });
 
 describe('a chat whose rewards do not read thoughts', () => {
-  const rows = new Dataset('one', [{ exampleId: '0', prompt: [{ role: 'user' as const, content: 'Capital?' }] }]);
+  const rows = new Dataset<Row>('one', [{ exampleId: '0', prompt: [{ role: 'user', content: 'Capital?' }] }]);
   const exact = reward(({ modelText }) => Number(modelText === 'Paris'), { name: 'exact' });
 
   it('is scored without the empty thoughts that a template writes when thinking is switched off', async () => {
@@ -176,9 +178,24 @@ describe('a chat whose rewards do not read thoughts', () => {
   it('is scored without the thoughts that a server returns in a field of their own', () => {
     const segments = [{ kind: 'model', text: 'Paris', reasoning: 'France.' }] as const;
     const whole = [{ kind: 'model', text: '<think>\nFrance.\n</think>\n\nParis', reasoning: 'France.' }];
-    expect(scoredSegments(segments, { turnFormat: 'chat', rubric: { readsThoughts: false } })).toEqual(segments);
-    expect(scoredSegments(segments, { turnFormat: 'chat', rubric: { readsThoughts: true } })).toEqual(whole);
-    expect(scoredSegments(segments, { turnFormat: 'continuation', rubric: { readsThoughts: false } })).toEqual(whole);
+    const row = rows.at(0);
+    const plain = new Rubric({ funcs: [exact] });
+    const reading = new Rubric({ funcs: [exact], readsThoughts: true });
+    const scored = (rubric: Rubric, turnFormat: 'chat' | 'continuation' = 'chat') => scoredSegments(segments, { row, turnFormat, rubric });
+    expect(scored(plain)).toEqual(segments);
+    expect(scored(reading)).toEqual(whole);
+    expect(scored(new RubricGroup([plain, reading]))).toEqual(whole);
+    expect(scored(plain, 'continuation')).toEqual(whole);
+  });
+
+  it('is decided by the environment of the row in a group of environments', () => {
+    const member = (id: string, readsThoughts: boolean) =>
+      new SingleTurnEnv({ id, eval: rows, rubric: new Rubric({ funcs: [exact], readsThoughts }) });
+    const { rubric, eval: both } = new EnvGroup({
+      id: 'both',
+      environments: { plain: member('plain', false), reading: member('reading', true) },
+    });
+    expect([...Array(both.length).keys()].map((i) => rubric.readsThoughtsOf(both.at(i)))).toEqual([false, true]);
   });
 });
 
