@@ -240,10 +240,10 @@ export type WireMetadata = XStatic<typeof MetadataSchema>;
 export const metadataText = encodeWithFloats(MetadataSchema, { indent: 2 });
 
 /** Parses JSON text as a value of the schema, or returns a description of its fault. */
-export function parseWire<S extends object>(schema: S, line: string): { readonly value: XStatic<S> } | { readonly problem: string } {
+export function parseWire<S extends object>(schema: S, line: string | object): { readonly value: XStatic<S> } | { readonly problem: string } {
   let value: unknown;
   try {
-    value = JSON.parse(line);
+    value = typeof line === 'string' ? JSON.parse(line) : line;
   } catch {
     return { problem: line === '' ? 'an empty line' : 'text that is not JSON' };
   }

@@ -3,7 +3,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
 import { objectOf, readRecords } from '../../files/records.ts';
 import { type DemonstrationRow, type MessagesRow, MessagesRowSchema, PromptRowSchema, TokensRowSchema } from '../../schemas/demonstration-row.ts';
-import { fieldsOf } from '../../schemas/is-object.ts';
+import { fieldsOf, isObject } from '../../schemas/is-object.ts';
 import { parseRowV1 } from '../../schemas/messages-v1.ts';
 import { nestingProblem } from '../../schemas/nesting.ts';
 import { parseWire } from '../../schemas/results.ts';
@@ -54,32 +54,39 @@ async function readRows(path: string): Promise<ReadDemonstration[]> {
   return rows;
 }
 
-/** The rows of a file and where they are; `fields` is text in JSON Lines. */
-async function* objectsIn(path: string): AsyncGenerator<{ readonly fields: string | object; readonly place: string }, void> {
-  for await (const record of readRecords(path, { remedy: 'name a file of supervised rows (docs/supervised.md)', skipsBlankLines: true }))
-    yield record.text === null
-      ? { fields: objectOf(record), place: `${path}, row ${record.number}` }
-      : { fields: record.text, place: `${path}:${record.number}` };
+/** The rows of a file and where they are. */
+async function* objectsIn(path: string): AsyncGenerator<{ readonly fields: Fields; readonly place: string }, void> {
+  for await (const record of readRecords(path, { remedy: 'name a file of supervised rows (docs/supervised.md)', skipsBlankLines: true })) {
+    const { text, number } = record;
+    yield { fields: objectOf(record), place: text === null ? `${path}, row ${number}` : `${path}:${number}` };
+  }
 }
 
-function parseRow(fields: string | object): { readonly value: DemonstrationRow } | { readonly problem: string } {
-  const tooDeep = typeof fields === 'string' ? null : nestingProblem(fieldsOf(fields));
+type Fields = Readonly<Record<string, unknown>>;
+
+function parseRow(given: Fields): { readonly value: DemonstrationRow } | { readonly problem: string } {
+  const tooDeep = nestingProblem(given);
   if (tooDeep !== null) return { problem: tooDeep };
-  const text = typeof fields === 'string' ? fields : JSON.stringify(fields);
-  const parsed = parseWire({ type: 'object' } as const, text);
-  if ('problem' in parsed) return parsed;
-  const keys = new Set(Object.keys(parsed.value));
-  if (keys.has('format_version') || (keys.has('uid') && keys.has('messages'))) return parseV1(fieldsOf(parsed.value));
+  const row = withoutNulls(given) as Fields;
+  const keys = new Set(Object.keys(row));
+  if (keys.has('format_version') || (keys.has('uid') && keys.has('messages'))) return parseV1(given);
   // Checked before the schema: in many data sets a message with calls has a content of null.
-  const calling = callingMessage(parsed.value);
+  const calling = callingMessage(row);
   if (calling !== null)
     return { problem: `${calling} has tool_calls; write the calls into content as the model writes them, or give token ids (vf-export --sft)` };
-  if (keys.has('token_ids')) return checkedTokens(parseWire(TokensRowSchema, text));
-  if (keys.has('messages')) return parseWire(MessagesRowSchema, text);
+  if (keys.has('token_ids')) return checkedTokens(parseWire(TokensRowSchema, row));
+  if (keys.has('messages')) return parseWire(MessagesRowSchema, row);
   if (!keys.has('prompt'))
     return { problem: `it has none of messages, prompt and token_ids, but ${[...keys].slice(0, 8).join(', ') || 'no columns'}` };
   if (keys.has('segments') === keys.has('completion')) return { problem: 'in addition to prompt it needs either segments or completion' };
-  return parseWire(PromptRowSchema, text);
+  return parseWire(PromptRowSchema, row);
+}
+
+/** Fields that are null count as missing, because in Parquet every row and every message has every column. */
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.some(isObject) ? value.map(withoutNulls) : value;
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).flatMap(([name, each]) => (each === null ? [] : [[name, withoutNulls(each)]])));
 }
 
 /** A row of DDAI's files. */

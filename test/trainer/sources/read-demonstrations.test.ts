@@ -68,6 +68,27 @@ describe('readDemonstrations', () => {
     expect(validation).toEqual([]);
   });
 
+  it('refuses a file without rows, and a line that is no object', async () => {
+    await expect(read({ data: write(['[]']) })).rejects.toThrow(/rows\.jsonl has no supervised rows/);
+    await expect(read({ data: write(['[1]']) })).rejects.toThrow(/^Line 1 of \S+rows\.jsonl is not an object, but a list\./);
+  });
+
+  it('takes fields that are null for missing ones, mends half surrogates and keeps the digits of ids', async () => {
+    const messages = [
+      { role: 'user', content: 'a\ud800', tool_calls: null },
+      { role: 'assistant', content: 'b', weight: null },
+    ];
+    const data = write([`{"example_id":9007199254740993,"prompt":null,"messages":${JSON.stringify(messages)}}`]);
+    const { training } = await read({ data });
+    expect(training[0]!.row).toEqual({
+      example_id: '9007199254740993',
+      messages: [
+        { role: 'user', content: 'a\ufffd' },
+        { role: 'assistant', content: 'b' },
+      ],
+    });
+  });
+
   it('holds out a share or a number of rows, the same ones each time, and never trains on them', async () => {
     const data = write(Array.from({ length: 20 }, (_, i) => row(i)));
     for (const [held_out, count] of [
@@ -98,7 +119,6 @@ describe('readDemonstrations', () => {
     [{ messages: [{ role: 'assistant', content: null, tool_calls: [{}] }] }, /messages\[0\] has tool_calls; write the calls into content/],
     [{ prompt: 'a', completion: [{ role: 'assistant', content: null, tool_calls: [{}] }] }, /completion\[0\] has tool_calls/],
     [{ prompt: 'a', segments: [{ kind: 'modle', text: 'b' }] }, /segments\[0\]\.kind must be one of "model", "environment", "observation"/],
-    ['[]', /rows\.jsonl:1 is not a supervised row: it must be an object/],
     [{ messages: [{ role: 'robot', content: 'a' }] }, /messages\[0\]\.role/],
     [{ messages: [{ role: 'user', content: [{ type: 'text' }] }] }, /messages\[0\]\.content/],
     [{ token_ids: [1, 2] }, /in addition to token_ids it needs loss_mask or weights/],
