@@ -72,7 +72,10 @@ export async function fetchHubSplit(
     for (const missing of absent) await cache.rememberAbsent(commit, missing);
     return { path, file, revision: commit };
   }
-  throw new ConfigError(`The data set ${name.repository} at ${name.revision} has no ${files.join(' or ')} on the hub. Check the name and the split.`);
+  const subset = name.config === '' ? `; a subset follows the name, as in ${name.repository}/SUBSET` : '';
+  throw new ConfigError(
+    `The data set ${name.repository} at ${name.revision} has no ${files.join(' or ')} on the hub. Check the name and the split${subset}.`,
+  );
 }
 
 /** The files that may hold a split, in the order in which they are looked for. FlashRAG has JSON Lines alone; others also have Parquet, as Hugging Face's tools write it. */

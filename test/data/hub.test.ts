@@ -72,6 +72,7 @@ describe('fetchHubSplit', () => {
       fetchHubSplit(parseHubName('GAIR/LIMO')!, split, { env: env(), cacheDir, retryDelayMs: 1, ...more });
     await expect(fetched('train', {})).rejects.toThrow('has no train.jsonl or train.parquet or data/train-00000-of-00001.parquet on the hub');
     await expect(fetched('dev', { takesOwnName: true })).rejects.toThrow('has no dev.jsonl or dev.parquet');
+    await expect(fetched('dev', {})).rejects.toThrow(/Check the name and the split; a subset follows the name, as in \S+\/SUBSET\.$/);
     const { path, file } = await fetched('train', { takesOwnName: true });
     expect([file, readFileSync(path, 'utf8')]).toEqual(['limo.jsonl', '{"question": "q"}\n']);
     // Cached, the absence of train.jsonl as well.
