@@ -10,6 +10,7 @@ import { Random } from '../core/random.ts';
 import { spelledCalls } from '../core/spelled-calls.ts';
 import { isToolCall } from '../core/tool-calls.ts';
 import { ChatTranscript } from './chat-transcript.ts';
+import { readsThoughts } from './scored-segments.ts';
 
 export interface DriveOptions {
   readonly seed: number;
@@ -41,7 +42,7 @@ export async function driveEpisode<R extends Row>(environment: Environment<R>, r
     overlong: 'stop',
     turnFormat: 'chat',
     tokens: {},
-    readsThoughts: environment.rubric.readsThoughtsOf(row),
+    readsThoughts: readsThoughts(environment.rubric, row),
     signal,
   });
   let stop: StopCondition | null = null;

@@ -21,6 +21,7 @@ import { ConversationTranscript } from './conversation-transcript.ts';
 import { Recorder } from './recorder.ts';
 import type { Played } from './rollout.ts';
 import type { Overlong, Transcript, TranscriptOptions } from './transcript.ts';
+import { readsThoughts } from './scored-segments.ts';
 
 export interface PlayOptions<R extends Row> {
   readonly environment: Environment<R>;
@@ -84,7 +85,7 @@ async function playStarted<R extends Row>(episode: Episode, options: PlayOptions
     overlong: options.overlong ?? episode.overlong ?? environment.overlong ?? 'stop',
     turnFormat: record.turnFormat,
     tokens: episode.tokens ?? environment.tokens ?? {},
-    readsThoughts: environment.rubric.readsThoughtsOf(row),
+    readsThoughts: readsThoughts(environment.rubric, row),
     signal,
   });
   const transcript = await untilAborted(opening, signal);

@@ -14,11 +14,16 @@ interface Reading<R extends Row> {
 
 /** Rewards read thoughts in continuation format, and by a rubric that does so for the row. */
 export function scoredSegments<R extends Row>(segments: readonly TextSegment[], { row, turnFormat, rubric }: Reading<R>): readonly TextSegment[] {
-  if (turnFormat !== 'continuation' && !rubric.readsThoughtsOf(row)) return segments;
+  if (turnFormat !== 'continuation' && !readsThoughts(rubric, row)) return segments;
   return segments.map((segment) => {
     const { text, reasoning } = segment;
     if (reasoning === undefined || text.includes('<think>')) return segment;
     // A turn without text was cut inside its thoughts.
     return { ...segment, text: `<think>\n${reasoning}${text === '' ? '' : `\n</think>\n\n${text}`}` };
   });
+}
+
+/** Whether the rewards of a row read thoughts. A rubric of another class knows nothing of them. */
+export function readsThoughts<R extends Row>(rubric: Partial<Pick<Rubric<R>, 'readsThoughtsOf'>>, row: R): boolean {
+  return rubric.readsThoughtsOf?.(row) ?? false;
 }
