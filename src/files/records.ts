@@ -149,8 +149,9 @@ type ParsedLine = { readonly value: unknown } | { readonly problem: string; read
 /** Null for a blank line. */
 function parseLine(text: string, path: string, number: number): ParsedLine | null {
   if (text.trim() === '') return null;
+  let value: unknown;
   try {
-    return { value: readExactJson(text) };
+    value = readExactJson(text);
   } catch (cause) {
     const remedy = /[}\]]\s*\r\s*[[{]/.test(text)
       ? ' Its lines end with CR alone: convert it, such as with tr "\\r" "\\n".'
@@ -160,6 +161,28 @@ function parseLine(text: string, path: string, number: number): ParsedLine | nul
     const message = `Line ${number} of ${path} is not valid JSON: ${(cause as SyntaxError).message}. Write one JSON object per line (docs/data.md).${remedy}`;
     return { problem: 'it is not JSON', error: new ConfigError(message, { cause }) };
   }
+  const twice = isObject(value) ? repeatedKey(text) : null;
+  if (twice === null) return { value };
+  const problem = `has the key ${twice} twice`;
+  return { problem: `it ${problem}`, error: new ConfigError(`Line ${number} of ${path} ${problem}. Keep the one that counts.`) };
+}
+
+/** Longer lines hold tokens or documents, and are not searched for keys. */
+const MOST_SEARCHED_CHARACTERS = 2 ** 20;
+
+/** The first key, in quotes, that the object in a text has a second time, of which JSON.parse keeps the last alone; null without one. */
+function repeatedKey(text: string): string | null {
+  if (text.length > MOST_SEARCHED_CHARACTERS) return null;
+  const keys = new Set<string>();
+  let depth = 0;
+  for (const [token, key, colon] of text.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?|[{}[\]]/gs)) {
+    if (key === undefined) depth += token === '{' || token === '[' ? 1 : -1;
+    else if (colon !== undefined && depth === 1) {
+      if (keys.has(key)) return key;
+      keys.add(key);
+    }
+  }
+  return null;
 }
 
 /** The fields of a row. Throws ConfigError if it is no object. */

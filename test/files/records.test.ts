@@ -234,6 +234,11 @@ describe('readRecords', () => {
   });
 
   it.each([
+    [
+      'keys.jsonl',
+      '{"b":"\\"a\\":{","a":{"b":1}}\n{"a":1,"b":2,"a" :3}',
+      /^Line 2 of \S+keys\.jsonl has the key "a" twice\. Keep the one that counts\.$/,
+    ],
     ['cr.jsonl', '{"a":1}\r{"a":2}\r', /^Line 1 of \S+cr\.jsonl is not valid JSON: .* Its lines end with CR alone: convert it/],
     ['book.csv', Buffer.from('PK\x03\x04\0\0'), /book\.csv is a zip archive or a workbook \(\.xlsx\)\. Unpack it, or save it as CSV in UTF-8\.$/],
     ['wide.jsonl', Buffer.from('ff fe 00 00 7b 00 00 00'.replaceAll(' ', ''), 'hex'), /wide\.jsonl is UTF-32\. Convert the file to UTF-8\.$/],
