@@ -99,8 +99,13 @@ export function returnedFields(message: unknown): Pick<Message, 'serverFields'> 
   return Object.keys(serverFields).length === 0 ? {} : { serverFields };
 }
 
-/** Without values that say nothing: null, and empty texts, lists and objects. */
+/** Without values that say nothing. */
 function filled(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const isEmpty = (value: unknown) => value === null || value === '' || (typeof value === 'object' && Object.keys(value).length === 0);
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => !isEmpty(value)));
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => saysSomething(value)));
+}
+
+/** False for null, and for an empty text, list or object. */
+export function saysSomething(value: unknown): boolean {
+  if (value === undefined || value === null || value === '') return false;
+  return typeof value !== 'object' || Object.keys(value).length > 0;
 }

@@ -3,7 +3,7 @@ import { PolicyError } from '../core/errors.ts';
 import { isTokenCount } from '../core/sampling.ts';
 import { spelledCalls } from '../core/spelled-calls.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
-import { readToolCalls, returnedFields } from './openai-chat-messages.ts';
+import { readToolCalls, returnedFields, saysSomething } from './openai-chat-messages.ts';
 import { endedByItself, finishKind } from './finish-reasons.ts';
 import type { TextSample } from './policy-client.ts';
 import { type ReportedStop, restoreStop } from './restore-stop.ts';
@@ -81,12 +81,6 @@ export function readChat(answer: unknown, context: ChatContext): TextSample {
     ...ignored,
     ...(isGuess ? { stopIsGuess: true } : {}),
   };
-}
-
-/** False for null, and for an empty text or object. */
-function saysSomething(value: unknown): boolean {
-  if (value === undefined || value === null || value === '') return false;
-  return typeof value !== 'object' || Object.keys(value).length > 0;
 }
 
 function withoutEnd(text: string, end: string | number | null): string {

@@ -195,12 +195,10 @@ export class OpenAIChatClient implements PolicyClient {
     if (!stopIsGuess) return;
     const unknown = `${url} does not say which stop string ended its text`;
     if (this.#options.strictStops === true)
-      throw new PolicyError(`${unknown}, and guessing it is forbidden (strict stops). ${NO_STOPS} has the texts cut here, which is exact.`, {
+      throw new PolicyError(`${unknown}, and strict stops forbid a guess. ${NO_STOPS} needs none: the text is then cut here.`, {
         endsRun: true,
       });
-    this.#remark(
-      `${unknown}: where its tag is open, it is put back (guessed_stops). ${NO_STOPS} has the texts cut here instead, at the cost of more tokens.`,
-    );
+    this.#remark(`${unknown}: it is put back where its tag is open (guessed_stops). ${NO_STOPS} needs no guess, at the cost of more tokens.`);
   }
 
   /** A remark that the summary repeats. */

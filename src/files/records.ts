@@ -10,8 +10,8 @@ import { isObject } from '../schemas/is-object.ts';
 import { kindOf } from '../schemas/kind-of.ts';
 import { csvRows } from './csv.ts';
 import { parquetRows } from './parquet.ts';
-import { fileHead, notUtf8, userBytes, type UserFileOptions, userLines, userTextLines } from './user-lines.ts';
-import type { Encoding } from './user-text.ts';
+import { fileHead, userBytes, type UserFileOptions, userLines, userTextLines } from './user-lines.ts';
+import { type Encoding, notUtf8 } from './user-text.ts';
 
 /** One row. */
 export interface FileRecord {

@@ -4,7 +4,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { throwIfAborted } from '../core/abort.ts';
 import { ConfigError, VfError } from '../core/errors.ts';
 import { isDamage, streamUnpacked } from './packed-file.ts';
-import { assertReadable, type Encoding, encodingOf, withoutMark } from './user-text.ts';
+import { assertNotUtf16, assertReadable, type Encoding, encodingOf, notUtf16, notUtf8 } from './user-text.ts';
 
 const PIECE_BYTES = 2 ** 18;
 const LINE_FEED = 0x0a;
@@ -100,8 +100,7 @@ function decoderOf(first: Buffer, name: string): (piece: Buffer | null) => Buffe
   assertReadable(first, name);
   const { encoding, markBytes } = encodingOf(first);
   if (encoding === 'utf-8') {
-    // Every other byte of UTF-16 is zero in plain text.
-    if (first.length > 1 && (first[markBytes] === 0 || first[markBytes + 1] === 0)) throw withoutMark(name);
+    assertNotUtf16(first.subarray(markBytes), name);
     let skipped = markBytes;
     return (piece) => {
       if (piece === null) return Buffer.alloc(0);
@@ -115,7 +114,7 @@ function decoderOf(first: Buffer, name: string): (piece: Buffer | null) => Buffe
     try {
       return Buffer.from(piece === null ? decoder.decode() : decoder.decode(piece, { stream: true }), 'utf8');
     } catch (cause) {
-      throw new ConfigError(`${name} begins with the byte order mark of UTF-16, but is not UTF-16. Convert the file to UTF-8.`, { cause });
+      throw notUtf16(name, cause);
     }
   };
 }
@@ -157,8 +156,4 @@ export async function* userTextLines(
     if (text === null) throw notUtf8(path, number);
     yield { text, number };
   }
-}
-
-export function notUtf8(path: string, line: number): ConfigError {
-  return new ConfigError(`Line ${line} of ${path} is not UTF-8. Convert the file to UTF-8.`);
 }

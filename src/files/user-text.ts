@@ -30,15 +30,14 @@ export function decodeText(bytes: Uint8Array, path: string): string {
   const { encoding, markBytes } = encodingOf(bytes);
   const content = bytes.subarray(markBytes);
   if (encoding === 'utf-8') {
-    if (!isUtf8(content)) throw new ConfigError(`Line ${badLine(content)} of ${path} is not UTF-8. Convert the file to UTF-8.`);
-    // Every other byte of UTF-16 is zero in plain text, which UTF-8 allows and no reader would notice.
-    if (content[0] === 0 || (content[1] === 0 && content.length > 1)) throw withoutMark(path);
+    if (!isUtf8(content)) throw notUtf8(path, badLine(content));
+    assertNotUtf16(content, path);
     return Buffer.from(content.buffer, content.byteOffset, content.byteLength).toString('utf8');
   }
   try {
     return new TextDecoder(encoding, { fatal: true, ignoreBOM: true }).decode(content);
   } catch (cause) {
-    throw new ConfigError(`${path} begins with the byte order mark of UTF-16, but is not UTF-16. Convert the file to UTF-8.`, { cause });
+    throw notUtf16(path, cause);
   }
 }
 
@@ -65,9 +64,19 @@ export function readUserTextSync(path: string): string {
   }
 }
 
-/** The error for UTF-16 without a byte order mark. */
-export function withoutMark(path: string): ConfigError {
-  return new ConfigError(`${path} is not UTF-8: it looks like UTF-16 without a byte order mark. Convert the file to UTF-8.`);
+/** Throws ConfigError for the beginning of UTF-16 without a byte order mark: every other byte is zero in plain text, which UTF-8 allows and no reader would notice. */
+export function assertNotUtf16(content: Uint8Array, path: string): void {
+  if (content[0] === 0 || content[1] === 0)
+    throw new ConfigError(`${path} is not UTF-8: it looks like UTF-16 without a byte order mark. Convert the file to UTF-8.`);
+}
+
+/** The error for a file that cannot be decoded as its byte order mark says. */
+export function notUtf16(path: string, cause: unknown): ConfigError {
+  return new ConfigError(`${path} begins with the byte order mark of UTF-16, but is not UTF-16. Convert the file to UTF-8.`, { cause });
+}
+
+export function notUtf8(path: string, line: number): ConfigError {
+  return new ConfigError(`Line ${line} of ${path} is not UTF-8. Convert the file to UTF-8.`);
 }
 
 /** The first line whose bytes are not UTF-8; from 1 up. */

@@ -4,6 +4,7 @@
  */
 import { choiceOf } from './row-choices.ts';
 import { isObject } from './is-object.ts';
+import { jsonOrNull } from './json-or-null.ts';
 import { kindOf } from './kind-of.ts';
 
 export type ReadAnswers = { readonly ok: true; readonly answers: readonly string[] } | { readonly ok: false; readonly problem: string };
@@ -91,10 +92,6 @@ function answersIn(fields: Readonly<Record<string, unknown>>): readonly unknown[
 
 /** The list that a text holds in JSON; null for any other text. */
 function jsonList(text: string): unknown[] | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return Array.isArray(value) ? value : null;
-  } catch {
-    return null;
-  }
+  const value = jsonOrNull(text);
+  return Array.isArray(value) ? value : null;
 }

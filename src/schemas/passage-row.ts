@@ -1,4 +1,5 @@
 /** Passages in corpora: the columns of Search-R1's, FlashRAG's and UltraRAG's corpora, of BEIR and of others; other names can be given. */
+import { columnsIn } from './columns-in.ts';
 import { isObject } from './is-object.ts';
 import { kindOf } from './kind-of.ts';
 
@@ -20,7 +21,6 @@ export interface PassageColumns {
 export type ParsedPassage = { readonly ok: true; readonly row: PassageRow } | { readonly ok: false; readonly problem: string };
 
 const IDS = ['id', '_id', 'docid', 'doc_id', 'pid'] as const;
-const MOST_NAMES = 12;
 
 /**
  * Reads `{"id", "contents"}` or `{"id", "title", "text"}`. A blank id or title is none. Never throws; the problem is worded to follow the row's place.
@@ -33,7 +33,7 @@ export function parsePassage(value: unknown, columns: PassageColumns = {}, heade
   if (id !== null && typeof id !== 'string' && typeof id !== 'number')
     return { ok: false, problem: `has the id ${kindOf(id)}; an id is a string or a number` };
   const missing = Object.values(columns).find((name: string) => value[name] === undefined && !header.includes(name));
-  if (missing !== undefined) return { ok: false, problem: `has no column ${JSON.stringify(missing)}; ${foundIn(value)}` };
+  if (missing !== undefined) return { ok: false, problem: `has no column ${JSON.stringify(missing)}; it has ${columnsIn(value)}` };
   const { contents } = value;
   const own = columns.text === undefined ? contents : undefined;
   if (own !== undefined && own !== null && typeof own !== 'string') return { ok: false, problem: `has ${kindOf(own)} as "contents", not a string` };
@@ -41,18 +41,13 @@ export function parsePassage(value: unknown, columns: PassageColumns = {}, heade
   // Contents hold their title.
   const title = typeof own === 'string' && columns.title === undefined ? null : valueOf(value[columns.title ?? 'title']);
   if (typeof text !== 'string' || (title !== null && typeof title !== 'string'))
-    return { ok: false, problem: `has no "contents", nor "text" and perhaps "title", as strings; ${foundIn(value)}` };
+    return { ok: false, problem: `has no "contents", nor "text" and perhaps "title", as strings; it has ${columnsIn(value)}` };
   return { ok: true, row: { id: id === null ? null : String(id), title, text } };
 }
 
 /** Null for a value that is missing or blank. */
 function valueOf(value: unknown): unknown {
   return value === undefined || (typeof value === 'string' && value.trim() === '') ? null : value;
-}
-
-function foundIn(row: Readonly<Record<string, unknown>>): string {
-  const names = Object.keys(row).map((name) => JSON.stringify(name.slice(0, 40)));
-  return names.length === 0 ? 'it has no columns' : `it has ${names.slice(0, MOST_NAMES).join(', ')}${names.length > MOST_NAMES ? ', ...' : ''}`;
 }
 
 /** The contents of a passage: the title in quotes on the first line, as in wiki-18, the text below. */

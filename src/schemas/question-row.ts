@@ -2,6 +2,7 @@
  * Questions in data sets on disk: the columns of FlashRAG, UltraRAG, HotpotQA, PopQA, TriviaQA, SQuAD, of Search-R1's and verl's Parquet files, and of files written
  * by hand; other names can be given.
  */
+import { columnsIn } from './columns-in.ts';
 import { readGoldenAnswers } from './golden-answers.ts';
 import { isObject } from './is-object.ts';
 import { kindOf } from './kind-of.ts';
@@ -161,11 +162,6 @@ function questionProblem({ name, value }: Found, row: Readonly<Record<string, un
   return value === undefined ? `${problem}; ${foundIn(row)}` : problem;
 }
 
-const MOST_NAMES = 12;
-
 function foundIn(row: Readonly<Record<string, unknown>>): string {
-  const names = Object.keys(row);
-  const shown = names.slice(0, MOST_NAMES).map((name) => JSON.stringify(name.slice(0, 40)));
-  const found = names.length === 0 ? 'the row has no columns' : `the row has ${shown.join(', ')}${names.length > MOST_NAMES ? ', ...' : ''}`;
-  return `${found}. Name the columns, such as {"columns": {"question": "${userText(row['prompt']) === null ? 'q' : 'prompt'}", "answer": "a"}}`;
+  return `the row has ${columnsIn(row)}. Name the columns, such as {"columns": {"question": "${userText(row['prompt']) === null ? 'q' : 'prompt'}", "answer": "a"}}`;
 }
