@@ -1,4 +1,5 @@
 /** Turns the caller's sampling settings into the parameters of every request. */
+import { isDeepStrictEqual } from 'node:util';
 import type { PolicyCapabilities, Sampling } from '../../clients/policy-client.ts';
 import { closestName } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
@@ -14,14 +15,14 @@ const ELSEWHERE: Readonly<Record<string, readonly [Setting, after: string]>> = {
   n: ['rolloutsPerRow', ' for several rollouts per row'],
   best_of: ['rolloutsPerRow', ' for several rollouts per row'],
   model: ['model', ''],
+  stream: ['stream', ''],
 };
 /** Request fields that the user cannot set, with the reason. */
 const RESERVED: Readonly<Record<string, string>> = {
   messages: 'the environment writes the prompt',
   prompt: 'the environment writes the prompt',
   stop: 'the environment decides where a generation ends',
-  stream: 'responses are not streamed',
-  stream_options: 'responses are not streamed',
+  stream_options: 'the client asks for what it reads of a stream',
   logprobs: 'log-probs are requested whenever the server supports them',
   top_logprobs: 'log-probs are requested whenever the server supports them',
   echo: 'the prompt is already known',
@@ -129,6 +130,8 @@ function readFields(settings: SamplingSettings, { source, reserved }: FieldRules
   const { extra_body: body, ...direct } = settings.sampling ?? {};
   // Python clients put fields that OpenAI does not define under extra_body; in the request they are top-level fields.
   if (body !== undefined && !isObject(body)) throw wrong('extra_body', 'an object', body);
+  const twice = Object.keys(body ?? {}).find((name) => Object.hasOwn(direct, name) && !isDeepStrictEqual(body?.[name], direct[name]));
+  if (twice !== undefined) throw new ConfigError(`${source} has ${JSON.stringify(twice)} twice, in extra_body with another value. Leave one out.`);
   const given: Record<string, unknown> = { ...body, ...direct };
   const isLeftOut = (name: string) => given[name] === null && MAY_BE_LEFT_OUT.has(name);
   for (const [key, reason] of Object.entries(reserved)) {

@@ -69,6 +69,8 @@ describe('readSampling', () => {
     [{ top_p: 0 }, /^top_p in -S must be/],
     [{ max_tokens: 0 }, /^max_tokens in -S must be/],
     [{ extra_body: 3 }, /^extra_body in -S must be/],
+    [{ temperature: 0.5, extra_body: { temperature: 0.3 } }, /^-S has "temperature" twice/],
+    [{ stream: true }, /^-S cannot set "stream": use --stream$/],
   ])('refuses %j', (args, message) => {
     expect(() => readSampling({ samplingArgs: args })).toThrow(message);
   });
