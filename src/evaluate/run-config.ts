@@ -70,7 +70,13 @@ function* differingKeys(before: unknown, now: unknown, path: string): Generator<
     for (const key of new Set([...Object.keys(before), ...Object.keys(now)])) {
       yield* differingKeys(before[key], now[key], path === '' ? key : `${path}.${key}`);
     }
-  } else if (canonicalJson(before) !== canonicalJson(now)) yield [path, before, now];
+  } else if (canonicalJson(before) !== canonicalJson(now) || (isSampling(path) && (before === undefined) !== (now === undefined)))
+    yield [path, before, now];
+}
+
+/** Null leaves a field of the request out, `stop` for example; an absent one is the environment's. Elsewhere older runs may lack what is null now. */
+function isSampling(path: string): boolean {
+  return path.startsWith('sampling_args.');
 }
 
 function show(value: unknown): string {
