@@ -1,12 +1,16 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { describe, expect, test } from 'vitest';
 import { ConfigError, PolicyError } from '../../src/core/errors.ts';
 import { HttpEndpoint } from '../../src/transport/http-endpoint.ts';
 import { proxyFor } from '../../src/transport/proxy.ts';
 import { withTransport } from '../../src/transport/transport-settings.ts';
 import { refusingUrl, sendJson } from './loopback.ts';
+import { openPolicy } from '../../src/library/open-policy.ts';
+import { CERTIFICATE, KEY } from './api-test-certificate.ts';
 
 const proxied = (url: string, variables: Record<string, string>) => proxyFor(new URL(url), variables)?.origin ?? null;
 const P = 'http://proxy.test:3128';
@@ -135,6 +139,29 @@ describe('HttpEndpoint through a proxy', () => {
     expect((outcome as PolicyError).message).toMatch(
       new RegExp(`^https://api.test/v1/chat did not answer: through the proxy http://${proxy.address} of HTTPS_PROXY: .*502`),
     );
+  });
+
+  test('a policy behind https is played through the tunnel', async () => {
+    const trusted = getCACertificates('default');
+    setDefaultCACertificates([...trusted, CERTIFICATE]);
+    const api = createTlsServer({ cert: CERTIFICATE, key: KEY }, (_, response) => {
+      sendJson(response, 200, { choices: [{ message: { content: 'Paris' }, finish_reason: 'stop' }], data: [{ id: 'm' }] });
+    }).listen(0, '127.0.0.1');
+    await once(api, 'listening');
+    try {
+      await using proxy = await forwardProxy({ target: (api.address() as AddressInfo).port });
+      const variables = { HTTPS_PROXY: `http://me:secret@${proxy.address}` };
+      await using policy = await openPolicy({ baseUrl: 'https://api.test/v1', model: 'm', clientType: 'chat' }, { variables });
+      const { signal } = new AbortController();
+      await using lease = await policy.client.lease(signal);
+      const request = { prompt: [{ role: 'user', content: 'capital?' }], maxNewTokens: 5, sampling: { temperature: 1, topP: 1 }, stop: [], signal };
+      expect(await lease.generate(request as never)).toMatchObject({ text: 'Paris' });
+      expect(proxy.seen[0]).toMatch(/^CONNECT api\.test:443 Basic /);
+    } finally {
+      setDefaultCACertificates(trusted);
+      api.closeAllConnections();
+      api.close();
+    }
   });
 
   test('the two ends of a tunnel exchange bytes', async () => {

@@ -49,6 +49,20 @@ describe('vf-pipeline run -R', () => {
     expect(await goOnAfterAKill(kept)).toBe(REPLIES);
   });
 
+  it('ends when the account has no credit left, and asks for no reply twice once it has some', async () => {
+    using folder = new TemporaryFolder();
+    let begun = 0;
+    let hasCredit = false;
+    await using server = await searchO1Servers({ hold: async () => (hasCredit || begun++ < 7 ? undefined : 402) });
+    const args = ['run', SEARCH_O1, ...flagsFor(server.url), '--set', 'generation.concurrency=1'];
+    const first = await pipeline(args, folder.path);
+    expect(first).toMatchObject({ status: 1, stderr: expect.stringMatching(/credit or quota of the API key is used up: .* 402 /) as string });
+    hasCredit = true;
+    const second = await pipeline([...args, '-R'], folder.path);
+    expect(second.stdout).toMatch(/^acc +0\.200$/m);
+    expect(server.asked).toHaveLength(REPLIES);
+  });
+
   it('goes on after a kill between two steps, with the result of a run that was not killed', async () => {
     using folder = new TemporaryFolder();
     let isHolding = true;

@@ -7,7 +7,7 @@ export interface SearchO1Servers extends Loopback {
 }
 
 export interface SearchO1Options {
-  /** Called before each answer: it may wait, or give null for a refusal. @default answers */
+  /** Called before each answer: it may wait, or give the status of a refusal. @default answers */
   readonly hold?: (prompt: string) => Promise<unknown>;
   /** Called before each search. @default searches */
   readonly holdSearch?: () => Promise<unknown>;
@@ -22,7 +22,8 @@ export async function searchO1Servers({ hold = async () => {}, holdSearch = asyn
       return sendJson(response, 200, { ret_psg: body.query_list.map((query) => [`about ${query}`]) });
     }
     const prompt = body.messages[0]!.content;
-    if ((await hold(prompt)) === null) return sendJson(response, 400, { error: { message: 'no' } });
+    const status = await hold(prompt);
+    if (typeof status === 'number') return sendJson(response, status, { error: { message: 'no' } });
     asked.push(prompt);
     sendJson(response, 200, {
       choices: [{ message: { content: reply(prompt) }, finish_reason: 'stop' }],

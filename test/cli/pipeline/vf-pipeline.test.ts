@@ -490,7 +490,7 @@ describe('vf-pipeline run', () => {
 
   it('leaves out and counts a question whose generation failed, never scoring another text in its place', async () => {
     using folder = new TemporaryFolder();
-    await using server = await searchO1Servers({ hold: async (prompt) => (prompt.includes('Mona Lisa') ? null : undefined) });
+    await using server = await searchO1Servers({ hold: async (prompt) => (prompt.includes('Mona Lisa') ? 400 : undefined) });
     const run = await pipeline(['run', SEARCH_O1, ...flagsFor(server.url)], folder.path);
     expect(run.stdout).toMatch(/^acc +0\.250$/m);
     expect(run.stdout).toMatch(/^5 questions, 12 calls, 1 failed and in no mean: generation\.generate: .*400/m);

@@ -63,6 +63,26 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
     expect(askedLines()).toEqual(asked);
   });
 
+  it('ends when the judge has no credit left, keeps the steps that are done, and goes on from there', async () => {
+    let hasCredit = false;
+    await using judge = await chatServer((_, index) =>
+      hasCredit || index < 5 ? '{"reason": "so", "score": 1}' : { status: 402, body: { error: { message: 'Insufficient Balance' } } },
+    );
+    const role = ['--role', `judge=grader@${judge.url}/v1`, '--set', 'roles.judge.cache=off', '--set', 'steps=2'];
+    const { code, stderr } = await folder.runInProcess([...words, ...role], ALONE).ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /Stopped at step 2: .*credit or quota of the API key is used up: .* 402 .*billing\. Fix this, then continue this run with -R/,
+    );
+    const asked = judge.bodies.length;
+    hasCredit = true;
+    const again = await folder.runInProcess(['-R', folder.run()!.path, '--json'], ALONE).ended;
+    expect(again.code).toBe(0);
+    expect(JSON.parse(again.stdout)).toMatchObject({ reason: 'finished', step: 2 });
+    // Those of the first step are on file.
+    expect(judge.bodies.length - asked).toBeLessThanOrEqual(4);
+  });
+
   it('a dry run shows who judges', async () => {
     const { stdout } = await folder.runInProcess([...words, '--dry-run'], ALONE).ended;
     expect(stdout).toContain("role          judge: exact-match (builtin), the environment's default\n");
