@@ -76,8 +76,8 @@ const SPELLINGS: readonly Spelling[] = [
   { opening: /<｜tool▁calls?▁begin｜>/, read: deepseekCalls },
   // Kimi K2.
   { opening: /<\|tool_calls_section_begin\|>|<\|tool_call_begin\|>/, read: kimiCalls },
-  // gpt-oss.
-  { opening: /(?:<\|start\|>assistant)?(?:<\|channel\|>(?:commentary|analysis))?\s*to=functions\./, read: harmonyCalls },
+  // gpt-oss. White space is only looked for behind a tag: thoughts are blanks here, and a search from each of them would take quadratic time.
+  { opening: /(?:<\|start\|>assistant\s*)?(?:<\|channel\|>(?:commentary|analysis)\s*)?to=functions\./, read: harmonyCalls },
   { opening: /<\|python_tag\|>\s*\{/, read: (text) => parsed(text, 'llama3') },
   // Granite and Phi.
   { opening: /<\|tool_call\|>\s*[[{]/, read: (text) => jsonList(text.replace(/^<\|tool_call\|>/, '').replace(/<\|\/tool_call\|>[^]*$/, '')) },
