@@ -2,9 +2,12 @@
 import { tokenize } from '@huggingface/jinja';
 import { type Token, withTestArguments } from './test-arguments.ts';
 
-const RAW = /\{%([-+]?)\s*raw\s*(?:-%\}\s*|%\})(.*?)\{%(-?)[+]?\s*endraw\s*([-+]?)%\}/gs;
+const RAW = { opening: /\{%[-+]?\s*raw\b/g, whole: /\{%([-+]?)\s*raw\s*(?:-%\}\s*|%\})(.*?)\{%(-?)[+]?\s*endraw\s*([-+]?)%\}/sy };
 const STRING = /'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"/gs;
-const TAG = new RegExp(String.raw`\{#.*?#\}|\{\{(?:${STRING.source}|(?!\}\})[^'"])*\}\}|\{%(?:${STRING.source}|(?!%\})[^'"])*%\}`, 'gs');
+const TAG = {
+  opening: /\{[{%#]/g,
+  whole: new RegExp(String.raw`\{#.*?#\}|\{\{(?:${STRING.source}|(?!\}\})[^'"])*\}\}|\{%(?:${STRING.source}|(?!%\})[^'"])*%\}`, 'sy'),
+};
 const ESCAPE = /\\([0-7]{1,3}|U[0-9a-f]{8}|.)/gis;
 const KEYWORDS: ReadonlySet<string> = new Set('in is not and or if elif else for set'.split(' '));
 /** An item that a tuple does not have. */
@@ -14,15 +17,37 @@ const NUMBER_END = /^(?:e\d*|x[0-9a-f]+|b[01]+|o[0-7]+|(?:_\d+)+)$/i;
 
 /** Throws the library's error. */
 export function pythonTokens(source: string): readonly Token[] {
-  const tokens = tokenize(source.replaceAll(RAW, rawBlock).replaceAll(TAG, withSigns), {
-    lstrip_blocks: true,
-    trim_blocks: true,
-  }) as readonly Token[];
+  const spelled = rewritten(rewritten(source, RAW, rawBlock), TAG, withSigns);
+  const tokens = tokenize(spelled, { lstrip_blocks: true, trim_blocks: true }) as readonly Token[];
   return withTestArguments(withoutRecursive(withFilterBlocks(withTuples(withNumbers(tokens)))));
 }
 
+interface Construct {
+  /** How one begins; global. */
+  readonly opening: RegExp;
+  /** All of it; sticky. */
+  readonly whole: RegExp;
+}
+
+/** The source with each construct rewritten. One that has no end is an error of the template, so that nothing behind it is read: searching on would take quadratic time. */
+function rewritten(source: string, { opening, whole }: Construct, rewrite: (...match: readonly string[]) => string): string {
+  let text = '';
+  let at = 0;
+  for (;;) {
+    opening.lastIndex = at;
+    const start = opening.exec(source)?.index;
+    if (start === undefined) break;
+    whole.lastIndex = start;
+    const match = whole.exec(source);
+    if (match === null) break;
+    text += source.slice(at, start) + rewrite(...match);
+    at = whole.lastIndex;
+  }
+  return text + source.slice(at);
+}
+
 /** A raw block is a string that is always printed. */
-function rawBlock(_: string, sign: string, text: string, isTrimmed: string, last: string): string {
+function rawBlock(_ = '', sign = '', text = '', isTrimmed = '', last = ''): string {
   const kept = isTrimmed === '' ? text : text.trimEnd();
   const escaped = kept
     .replaceAll(/['\\]/g, String.raw`\$&`)
@@ -35,7 +60,7 @@ function rawBlock(_: string, sign: string, text: string, isTrimmed: string, last
  * `{%+` and `+%}` keep the white space next to a tag; an empty text between the two does so too. In strings, escapes that the library refuses are spelled in
  * another way.
  */
-function withSigns(tag: string): string {
+function withSigns(tag = ''): string {
   if (tag.startsWith('{#')) return tag;
   const written = tag.replaceAll(STRING, (string) => string.replaceAll(ESCAPE, escape));
   return written.replace(/^\{%\+/, "{{ '' }}{%").replace(/\+%\}$/, "%}{{ '' }}");

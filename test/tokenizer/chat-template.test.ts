@@ -92,6 +92,8 @@ describe('ChatTemplate', () => {
       /^The model's chat template rejected the messages: .*No system messages/,
     ],
     ['a template that is broken', '{% if %}', [[user('')], plain], /^The chat template cannot be parsed: .*\. Correct the template\.$/],
+    // Time that grows with the square of the length would be half an hour.
+    ['a long template of tags without an end', '{{ '.repeat(200_000), [[user('')], plain], /^The chat template cannot be parsed: /],
     [
       'a template that computes nonsense',
       '{{ messages[0].content.nothing() }}',
