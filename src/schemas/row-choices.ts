@@ -19,6 +19,10 @@ interface ChoiceOptions {
 
 /** A letter as answer keys write it: `B`, `(B)`, `B.`, `b)`. */
 const LETTER = /^\(?([A-Z])[).:]?$/i;
+/** The place of a choice; tables that have gaps write it as `1.0`, and data sets that hide the answer as -1. */
+const PLACE = /^-?\d+(?:\.0*)?$/;
+/** A choice that begins with its letter: `A)21` (AQuA-RAT), `(A) 21`, `A. 21`. */
+const LETTERED = /^\(?([A-Z])[).:]\s*(?=\S)/;
 
 /**
  * The text of the choice that an answer names by its label, its letter or its place, from 0 up. Any other text stays the answer, and so does a letter if the model
@@ -28,12 +32,19 @@ export function choiceOf(
   answer: string | number,
   { choices, question, isLettered = false, name }: ChoiceOptions,
 ): { readonly text: string } | { readonly problem: string } {
-  const given = String(answer);
+  const given = String(answer).trim();
   const letter = LETTER.exec(given)?.[1]!.toUpperCase();
-  const isNumber = typeof answer === 'number' || /^\d+$/.test(given);
-  if (!isNumber && letter === undefined) return { text: given };
+  const isNumber = typeof answer === 'number' || PLACE.test(given);
+  const [start = '', startLetter = null] = LETTERED.exec(given) ?? [];
+  if (!isNumber && letter === undefined && startLetter === null) return { text: answer };
   const kinds = `expected "${name}" to be the text of a choice, its label or its place`;
   const listed = choicesIn(choices);
+  if (startLetter !== null) {
+    const text = given.slice(start.length);
+    const place = listed?.findIndex((choice) => choice.text === text) ?? -1;
+    const isOne = place >= 0 && startLetter === (listed![place]!.label ?? letterOf(place));
+    return { text: !isOne ? String(answer) : isLettered ? startLetter : isShown(listed!, question) ? given : text };
+  }
   if (listed === null) return { problem: `${kinds}, got ${given} and choices that are no list; write the choices as a list of texts` };
   const isText = listed.some(({ text }) => text === given);
   if (!isNumber && (listed.length === 0 || isLettered || isShown(listed, question))) return { text: given };
@@ -60,17 +71,22 @@ function letterOf(place: number): string {
   return String.fromCharCode('A'.charCodeAt(0) + place);
 }
 
-/** Null for anything that is no list of texts. */
+/** Null for anything that is no list of texts. A choice that begins with its letter is listed without it. */
 function choicesIn(choices: unknown): readonly Choice[] | null {
+  const listed = listIn(choices)?.map(({ label, text }) => ({ label: textOrNull(label), text: textOrNull(text) })) ?? null;
+  if (listed === null || !listed.every((choice): choice is Choice => choice.text !== null)) return null;
+  const isMarked = listed.every(({ label, text }, i) => LETTERED.exec(text)?.[1] === (label ?? letterOf(i)));
+  return isMarked ? listed.map(({ label, text }) => ({ label, text: text.replace(LETTERED, '') })) : listed;
+}
+
+function listIn(choices: unknown): readonly { readonly label: unknown; readonly text: unknown }[] | null {
   if (Array.isArray(choices)) {
-    return choices.map((choice: unknown) =>
-      isObject(choice) ? { label: textOrNull(choice['label']), text: String(choice['text']) } : { label: null, text: String(choice) },
-    );
+    return choices.map((choice: unknown) => (isObject(choice) ? { label: choice['label'], text: choice['text'] } : { label: null, text: choice }));
   }
   if (!isObject(choices)) return null;
   const { text, label } = choices;
-  if (!Array.isArray(text)) return Object.entries(choices).map(([key, value]) => ({ label: key, text: String(value) }));
-  return text.map((each, i) => ({ label: Array.isArray(label) ? textOrNull(label[i]) : null, text: String(each) }));
+  if (!Array.isArray(text)) return Object.entries(choices).map(([key, value]) => ({ label: key, text: value }));
+  return text.map((each: unknown, i) => ({ label: Array.isArray(label) ? label[i] : null, text: each }));
 }
 
 function textOrNull(value: unknown): string | null {

@@ -127,6 +127,25 @@ describe('parseQuestion', () => {
     );
   });
 
+  it('reads choices and answers that begin with a letter, places such as 1.0, and spaces around a letter', () => {
+    const marked = ['A)21', 'B)21.5', 'C)22'];
+    for (const answer of ['B', 'B)21.5', '21.5', 1, '1.0', ' B\n']) expect(golden({ answer, choices: marked })).toEqual(['21.5']);
+    const choices = ['Rome', 'Paris', 'Lyon'];
+    for (const answer of ['(B) Paris', 'B. Paris', '1.0', ' B ']) expect(golden({ answer, choices })).toEqual(['Paris']);
+    expect(golden({ answer: 'B. Franklin', choices })).toEqual(['B. Franklin']);
+    expect(golden({ answer: '(B) Paris', choices, question: 'Which? (A) Rome (B) Paris (C) Lyon' })).toEqual(['(B) Paris']);
+    expect(golden({ answer: '-1', choices })).toMatch(/among the 3 choices, from 0 up, got -1; give the text$/);
+    for (const odd of [
+      [
+        { id: 'A', content: 'Rome' },
+        { id: 'B', content: 'Paris' },
+      ],
+      ['Rome', null],
+      [['Rome'], ['Paris']],
+    ])
+      expect(golden({ answer: 'B', choices: odd })).toMatch(/got B and choices that are no list; write the choices as a list of texts$/);
+  });
+
   it('turns the letter or the label of a choice into its text, unless the question lists the choices', () => {
     const choices = ['Rome', 'Paris', 'Lyon'];
     for (const answer of ['B', 'b', '(B)', 'B.', 'B)']) expect(golden({ answer, choices })).toEqual(['Paris']);
