@@ -9,6 +9,7 @@ import type { ImageStore } from './message.ts';
 import type { RoleDeclarations } from './model.ts';
 import { Parser } from './parser.ts';
 import { RubricGroup } from './rubric-group.ts';
+import { readsThoughts } from './reads-thoughts.ts';
 import { type MetricDisplay, type RewardContext, Rubric, type Score, type ScoringRunner } from './rubric.ts';
 
 export interface EnvGroupOptions {
@@ -224,7 +225,7 @@ class RoutedRubric extends Rubric {
 
   override readsThoughtsOf(row: Row): boolean {
     const { environment, row: own } = this.#memberOf(row);
-    return environment.rubric.readsThoughtsOf(own);
+    return readsThoughts(environment.rubric, own);
   }
 
   override get names(): readonly string[] {

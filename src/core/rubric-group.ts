@@ -1,6 +1,7 @@
 /** Several rubrics on the same rollouts. Rewards are added, and so are metrics of the same name. Each rubric keeps its own parser. (verifiers: RubricGroup) */
 import type { Row } from './dataset.ts';
 import { ConfigError, VfError } from './errors.ts';
+import { readsThoughts } from './reads-thoughts.ts';
 import { type MetricDisplay, type RewardContext, Rubric, type Score, type ScoringRunner } from './rubric.ts';
 
 /**
@@ -18,7 +19,12 @@ export class RubricGroup<R extends Row = Row> extends Rubric<R> {
   }
 
   override get readsThoughts(): boolean {
-    return this.rubrics.some(({ readsThoughts }) => readsThoughts);
+    return this.rubrics.some((rubric) => rubric.readsThoughts);
+  }
+
+  /** A rubric of a group of environments decides it for each row. */
+  override readsThoughtsOf(row: R): boolean {
+    return this.rubrics.some((rubric) => readsThoughts(rubric, row));
   }
 
   override get names(): readonly string[] {

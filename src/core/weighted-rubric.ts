@@ -2,6 +2,7 @@
 import { suggestion } from './closest-name.ts';
 import type { Row } from './dataset.ts';
 import { ConfigError, RewardError, type VfError } from './errors.ts';
+import { readsThoughts } from './reads-thoughts.ts';
 import { type MetricDisplay, type RewardContext, Rubric, type Score, type ScoringRunner } from './rubric.ts';
 
 export type Weights = Readonly<Record<string, number>>;
@@ -12,12 +13,21 @@ export class WeightedRubric<R extends Row = Row> extends Rubric<R> {
 
   /** `changes`: new weights by name; the others stay. Throws ConfigError for a name that the rubric does not have. */
   constructor(inner: Rubric<R>, changes: Weights) {
-    super({ funcs: [], parser: inner.parser, readsThoughts: inner.readsThoughts });
+    super({ funcs: [], parser: inner.parser });
     this.#inner = inner;
     this.#changes = changes;
     const unknown = Object.keys(changes).find((name) => !inner.names.includes(name));
     if (unknown === undefined) return;
     throw new ConfigError(`The rubric has no reward "${unknown}"${suggestion(unknown, inner.names)}. It has ${inner.names.join(', ')}.`);
+  }
+
+  override get readsThoughts(): boolean {
+    return this.#inner.readsThoughts;
+  }
+
+  /** A rubric of a group of environments decides it for each row. */
+  override readsThoughtsOf(row: R): boolean {
+    return readsThoughts(this.#inner, row);
   }
 
   override get names(): readonly string[] {

@@ -9,8 +9,8 @@ import type { Models } from '../core/model.ts';
 import { Random } from '../core/random.ts';
 import { spelledCalls } from '../core/spelled-calls.ts';
 import { isToolCall } from '../core/tool-calls.ts';
+import { readsThoughts } from '../core/reads-thoughts.ts';
 import { ChatTranscript } from './chat-transcript.ts';
-import { readsThoughts } from './scored-segments.ts';
 
 export interface DriveOptions {
   readonly seed: number;

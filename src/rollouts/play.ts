@@ -13,6 +13,7 @@ import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
 import { templateVariables } from '../core/sampling.ts';
 import { CLEAN_UP_MS } from '../core/timers.ts';
+import { readsThoughts } from '../core/reads-thoughts.ts';
 import { playersOf } from './builtin-players.ts';
 import { withinMs } from './deadline.ts';
 import { ChatTranscript } from './chat-transcript.ts';
@@ -21,7 +22,6 @@ import { ConversationTranscript } from './conversation-transcript.ts';
 import { Recorder } from './recorder.ts';
 import type { Played } from './rollout.ts';
 import type { Overlong, Transcript, TranscriptOptions } from './transcript.ts';
-import { readsThoughts } from './scored-segments.ts';
 
 export interface PlayOptions<R extends Row> {
   readonly environment: Environment<R>;

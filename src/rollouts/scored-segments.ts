@@ -4,6 +4,7 @@
  */
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
+import { readsThoughts } from '../core/reads-thoughts.ts';
 import type { Rubric, TextSegment } from '../core/rubric.ts';
 
 interface Reading<R extends Row> {
@@ -21,9 +22,4 @@ export function scoredSegments<R extends Row>(segments: readonly TextSegment[], 
     // A turn without text was cut inside its thoughts.
     return { ...segment, text: `<think>\n${reasoning}${text === '' ? '' : `\n</think>\n\n${text}`}` };
   });
-}
-
-/** Whether the rewards of a row read thoughts. A rubric of another class knows nothing of them. */
-export function readsThoughts<R extends Row>(rubric: Partial<Pick<Rubric<R>, 'readsThoughtsOf'>>, row: R): boolean {
-  return rubric.readsThoughtsOf?.(row) ?? false;
 }

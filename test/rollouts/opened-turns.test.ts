@@ -14,6 +14,7 @@ import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { EnvGroup } from '../../src/core/env-group.ts';
 import { ThinkParser } from '../../src/core/parser.ts';
 import { RubricGroup } from '../../src/core/rubric-group.ts';
+import { WeightedRubric } from '../../src/core/weighted-rubric.ts';
 import { scoredSegments } from '../../src/rollouts/scored-segments.ts';
 import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
 import { COMPLETE, environmentWith, search } from '../environments/visual-rag/fixtures.ts';
@@ -195,7 +196,9 @@ describe('a chat whose rewards do not read thoughts', () => {
       id: 'both',
       environments: { plain: member('plain', false), reading: member('reading', true) },
     });
-    expect([...Array(both.length).keys()].map((i) => rubric.readsThoughtsOf(both.at(i)))).toEqual([false, true]);
+    // Also when it is extended, or scored again with other weights.
+    for (const each of [rubric, rubric.extend([metric(() => 1, { name: 'more' })]), new WeightedRubric(rubric, { exact: 2 })])
+      expect([...Array(both.length).keys()].map((i) => each.readsThoughtsOf(both.at(i)))).toEqual([false, true]);
   });
 });
 
