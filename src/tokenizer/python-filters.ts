@@ -1,4 +1,5 @@
 /** Jinja's filters as Python's Jinja has them, where the library lacks them, knows fewer types or arguments, or answers as JavaScript does. */
+import { spend } from './python-budget.ts';
 import { binary, compare, escaped, isEqual } from './python-operators.ts';
 import {
   dict,
@@ -80,6 +81,7 @@ export const FILTERS: Readonly<Record<string, Filter>> = {
   batch: (value, args) => {
     const [items, size, fill] = [iterate(value), numberOf(argument(args, 0, 'linecount') ?? missing()) ?? 0, argument(args, 1, 'fill_with')];
     if (size < 1) throw new Error('batch needs the number of items of a batch');
+    if (fill !== null) spend(size);
     return generator(
       Array.from({ length: Math.ceil(items.length / size) }, (_, i) => {
         const batch = items.slice(i * size, (i + 1) * size);

@@ -1,4 +1,5 @@
 /** The variables that transformers gives every template. */
+import { spend } from './python-budget.ts';
 import { strftime } from './python-values.ts';
 
 /** Jinja's sandbox makes no longer ranges. */
@@ -24,5 +25,6 @@ function range(bounds: readonly unknown[]): readonly number[] {
   if (step === 0) throw new Error('range() arg 3 must not be zero');
   const length = Math.max(0, Math.ceil((to - from) / step));
   if (length > LONGEST_RANGE) throw new Error(`Range too big. The sandbox blocks ranges larger than MAX_RANGE (${LONGEST_RANGE}).`);
+  spend(length);
   return Array.from({ length }, (_, i) => from + i * step);
 }

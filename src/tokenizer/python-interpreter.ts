@@ -4,6 +4,7 @@
  */
 import { Interpreter } from '@huggingface/jinja';
 import { isObject } from '../schemas/is-object.ts';
+import { assertLength, spend } from './python-budget.ts';
 import { FILTERS, type FilterArguments, OF_TEXT } from './python-filters.ts';
 import { testOf } from './python-tests.ts';
 import { assign, loopText, type LoopValue, RoundEnd } from './python-loop.ts';
@@ -59,8 +60,10 @@ const STATEMENTS: ReadonlySet<string> = new Set('If For Set Macro CallStatement 
 
 export class PythonInterpreter extends Evaluator {
   override evaluate(node: Node | undefined, environment: Scope): RuntimeValue {
-    const value = node === undefined ? null : this.#python(node, environment);
-    return value ?? super.evaluate(node, environment);
+    spend();
+    const value = (node === undefined ? null : this.#python(node, environment)) ?? super.evaluate(node, environment);
+    if (isText(value)) assertLength(textOf(value).length);
+    return value;
   }
 
   override evaluateBlock(nodes: readonly Node[], environment: Scope): RuntimeValue {

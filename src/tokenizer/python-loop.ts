@@ -1,5 +1,6 @@
 /** For loops and unpacking as in Python's Jinja: every round has variables of its own, `loop` has all its attributes, and a recursive loop calls itself. */
 import { Environment } from '@huggingface/jinja';
+import { spend } from './python-budget.ts';
 import type { Node, Scope } from './python-interpreter.ts';
 import { isEqual } from './python-operators.ts';
 import { callable, dict, flag, integer, isTrue, iterate, type Key, missing, pythonType, type RuntimeValue, text } from './python-runtime.ts';
@@ -56,6 +57,7 @@ export function loopText(node: Node, scope: Scope, body: LoopBody, given: Runtim
   let isComplete = false;
   const last: { value: RuntimeValue | null } = { value: null };
   for (const [i, item] of items.entries()) {
+    spend(4);
     const variables = inner(item);
     const again = (more: RuntimeValue) => text(loopText(node, scope, body, more, depth + 1));
     variables.setVariable('loop', Object.assign(dict(attributesOf(items, i, depth, last)), { again }));

@@ -1,4 +1,5 @@
 /** Python's operators over values of the Jinja library, which compares and adds as JavaScript does: `"1" == 1`, `"a" + []`, lists by identity. */
+import { spend } from './python-budget.ts';
 import { percentFormatted } from './python-format.ts';
 import { pythonText } from './python-values.ts';
 import {
@@ -37,6 +38,7 @@ export function binary(operator: string, left: RuntimeValue, right: RuntimeValue
 }
 
 export function isEqual(left: RuntimeValue, right: RuntimeValue): boolean {
+  spend();
   const [a, b] = [numberOf(left), numberOf(right)];
   if (a !== null || b !== null) return a === b;
   if (left.type !== right.type) return false;
@@ -69,7 +71,10 @@ function sum(left: RuntimeValue, right: RuntimeValue): RuntimeValue {
     const part = (one: RuntimeValue) => (isSafe && one.isSafe !== true ? escaped(textOf(one)) : textOf(one));
     return text(part(left) + part(right), isSafe);
   }
-  if (isList(left) && left.type === right.type) return (left.type === 'TupleValue' ? tuple : list)([...itemsOf(left), ...itemsOf(right)]);
+  if (isList(left) && left.type === right.type) {
+    spend(itemsOf(left).length + itemsOf(right).length);
+    return (left.type === 'TupleValue' ? tuple : list)([...itemsOf(left), ...itemsOf(right)]);
+  }
   const total = arithmetic('+', left, right);
   if (total !== null) return total;
   throw new Error(
@@ -141,7 +146,9 @@ function arithmetic(operator: string, left: RuntimeValue, right: RuntimeValue): 
 function repeated(value: RuntimeValue, count: number): RuntimeValue | null {
   if (!Number.isInteger(count)) return null;
   if (isText(value)) return text(textOf(value).repeat(Math.max(0, count)));
-  return isList(value) ? list(Array.from({ length: Math.max(0, count) }, () => itemsOf(value)).flat()) : null;
+  if (!isList(value)) return null;
+  spend(Math.max(0, count) * (itemsOf(value).length + 1));
+  return list(Array.from({ length: Math.max(0, count) }, () => itemsOf(value)).flat());
 }
 
 function unfit(operator: string, left: RuntimeValue, right: RuntimeValue): never {

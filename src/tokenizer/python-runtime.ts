@@ -1,5 +1,6 @@
 /** Values of the Jinja library as Python sees them. The library exports no classes of values, so they are taken from values that it makes. */
 import { Environment, Interpreter } from '@huggingface/jinja';
+import { spend } from './python-budget.ts';
 
 /** A value of the library: `StringValue` and a string, `ObjectValue` and a Map, ... */
 export interface RuntimeValue {
@@ -75,7 +76,11 @@ export function keyOf(value: RuntimeValue): Key | null {
 /** Iterates as a for loop of Python does; a second time, a generator has nothing left. Throws for a value that cannot be iterated. */
 export function iterate(value: RuntimeValue): readonly RuntimeValue[] {
   if (value.isGenerator === true) return (value.value as RuntimeValue[]).splice(0);
-  if (isList(value)) return itemsOf(value);
+  if (isList(value)) {
+    // Most callers only count or copy the items, which is cheap.
+    spend(itemsOf(value).length / 256);
+    return itemsOf(value);
+  }
   if (isMissing(value)) return [];
   if (isText(value)) return Array.from(textOf(value), (character) => text(character));
   if (isDict(value)) return [...entriesOf(value).keys()].map(keyValue);

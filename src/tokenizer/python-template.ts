@@ -1,5 +1,6 @@
 /** Jinja templates that are parsed by the Jinja library and evaluated as Python evaluates them, so that prompts equal those of transformers and vLLM. */
 import { Environment, parse } from '@huggingface/jinja';
+import { renewBudget } from './python-budget.ts';
 import { GLOBALS } from './python-globals.ts';
 import { PythonInterpreter, type Scope } from './python-interpreter.ts';
 import { dictOf } from './python-methods.ts';
@@ -16,6 +17,7 @@ export class PythonTemplate {
 
   /** Throws the library's error if the template rejects the variables. */
   render(variables: Readonly<Record<string, unknown>>): string {
+    renewBudget();
     const environment = new Environment();
     for (const [name, value] of Object.entries({ ...GLOBALS, ...variables })) environment.set(name, value);
     (environment as unknown as Scope).setVariable('dict', callable(dictOf));

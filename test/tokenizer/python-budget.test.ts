@@ -1,0 +1,27 @@
+import { describe, expect, it } from 'vitest';
+import { PythonTemplate } from '../../src/tokenizer/python-template.ts';
+
+const rendered = (source: string, variables: Readonly<Record<string, unknown>> = {}) => new PythonTemplate(source).render(variables);
+
+describe('PythonTemplate', () => {
+  it('refuses templates whose work or text grows without bounds', () => {
+    const grown = (step: string) => `{% set ns = namespace(s=[1], t='a') %}{% for i in range(99) %}${step}{% endfor %}`;
+    for (const source of [
+      '{% for a in range(100000) %}{{ range(100000)|length }}{% endfor %}',
+      '{% set x = [0] * 10**9 %}',
+      '{% set x = [] * 10**9 %}',
+      '{{ range(10)|batch(10**9, 0)|list|length }}',
+      '{{ range(100000)|unique|list|length }}',
+      grown('{% set ns.s = ns.s + ns.s %}'),
+    ])
+      expect(() => rendered(source)).toThrow('the template takes more than 5000000 steps');
+    for (const step of ['{% set ns.t = ns.t ~ ns.t %}', '{% set ns.t = ns.t + ns.t %}'])
+      expect(() => rendered(grown(step))).toThrow('the template makes a text of more than 16777216 characters');
+  });
+
+  it('renders long chats, one after another', () => {
+    const messages = Array.from({ length: 2000 }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: 'hello' }));
+    const source = '{% for m in messages %}{% if messages|length > loop.index %}{{ m.role ~ ": " ~ m.content|trim ~ "\n" }}{% endif %}{% endfor %}';
+    for (let i = 0; i < 2; i += 1) expect(rendered(source, { messages }).length).toBeGreaterThan(20_000);
+  });
+});
