@@ -40,13 +40,14 @@ const AT_ONCE = 64;
 
 /**
  * The answers by row, in order. A malformed reply is requested once more. All rows are asked before a failure is thrown, so that a cache on disk has every existing
- * answer, and another attempt asks only for the rest.
+ * answer, and another attempt asks only for the rest. A spent budget, a used-up credit or a rejected key ends it at once.
  */
 export async function askRows<T>(questions: readonly Question<T>[], options: AskOptions): Promise<T[]> {
   const { role, signal, onAnswer } = options;
   const answers: ({ readonly value: T } | undefined)[] = [];
   const failures: string[] = [];
   let [next, done] = [0, 0];
+  let ended: ModelError | null = null;
   const work = async () => {
     while (next < questions.length) {
       const i = next++;
@@ -55,13 +56,19 @@ export async function askRows<T>(questions: readonly Question<T>[], options: Ask
         answers[i] = { value: await answerTo(question, options) };
       } catch (error) {
         signal.throwIfAborted();
-        if (error instanceof ModelError && error.reason === 'budget') throw error;
+        if (error instanceof ModelError && (error.reason === 'budget' || error.endsRun)) {
+          // No later request can succeed; those under way may, and their answers are kept.
+          ended ??= error;
+          next = questions.length;
+          return;
+        }
         failures.push(`${question.id}: ${thrownText(error)}`);
       }
       onAnswer?.(++done, questions.length);
     }
   };
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, questions.length) }, work));
+  if (ended !== null) throw ended as ModelError;
   if (failures.length > 0) throw new ModelError(failureText(failures, questions.length, options), { role, reason: 'failed' });
   return answers.map((answer) => answer!.value);
 }

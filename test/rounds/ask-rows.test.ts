@@ -156,4 +156,23 @@ describe('askRows', () => {
     for (const kept of [await failure(rows, null), await failure(rows.slice(1), 'w.replies.jsonl')])
       expect(kept).toMatch(/to second: …\. Mend this, then run the command again\.$/);
   });
+
+  it('asks no further row once no later request can succeed, and waits for those that have been asked', async () => {
+    for (const ends of [{ endsRun: true }, { reason: 'budget' as const }]) {
+      const done: number[] = [];
+      let asked = 0;
+      const model: Model = {
+        name: 'm',
+        async generate() {
+          if (asked++ === 0) throw new ModelError('The credit is used up', { role: 'vetter', ...ends });
+          await new Promise((resolve) => setImmediate(resolve));
+          return { text: json(PASS), usage: { promptTokens: 1, completionTokens: 1, cachedTokens: null }, finish: 'stop', version: null };
+        },
+      };
+      const rows = Array.from({ length: 200 }, () => vetQuestion(ROW));
+      const options = { role: 'vetter', model, signal: new AbortController().signal, onAnswer: (count: number) => done.push(count) };
+      await expect(askRows(rows, options)).rejects.toThrow(/^The credit is used up$/);
+      expect([asked, done.length]).toEqual([64, 63]);
+    }
+  });
 });
