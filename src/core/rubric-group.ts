@@ -18,6 +18,7 @@ export class RubricGroup<R extends Row = Row> extends Rubric<R> {
     this.rubrics = rubrics;
   }
 
+  /** True if one of the rubrics reads thoughts: all of them see the same text. */
   override get readsThoughts(): boolean {
     return this.rubrics.some((rubric) => rubric.readsThoughts);
   }
