@@ -121,7 +121,7 @@ function partText({ text }: Readonly<Record<string, unknown>>): string | null {
   return typeof written === 'string' ? written : null;
 }
 
-/** The text of thoughts: a text, an object with one, or a list of these. */
+/** Reads thoughts: a text, an object that holds one, or a list of either. */
 function thoughtText(value: unknown): string {
   if (typeof value === 'string') return value;
   if (Array.isArray(value)) return value.map(thoughtText).join('');

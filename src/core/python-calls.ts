@@ -48,7 +48,7 @@ function pythonCall({ name, parameters }: ToolSpec, args: readonly (readonly str
     try {
       given.set(key, readJson((isNamed ? pieces.slice(2) : pieces).map(jsonPiece).join('')));
     } catch {
-      return { problem: `the argument ${key} is no value of Python` };
+      return { problem: `the argument ${key} is not a Python value` };
     }
   }
   return { name, args: Object.fromEntries(given) };

@@ -144,7 +144,7 @@ export class OpenPipeline implements AsyncDisposable {
     return [...this.#defaults].flatMap(([name, { where, values }]) => {
       const { parameters } = this.servers.get(name)!;
       const idle = Object.keys(values).filter((key) => parameters !== 'any' && !Object.hasOwn(parameters, key));
-      return idle.length === 0 ? [] : [`${where}: the built-in server has no parameter ${idle.join(', ')}, so that changes nothing.`];
+      return idle.length === 0 ? [] : [`${where}: the built-in server has no parameter ${idle.join(', ')}; this part of the file has no effect.`];
     });
   }
 

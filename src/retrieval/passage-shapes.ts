@@ -44,7 +44,7 @@ export function parsePassage(hit: unknown): Passage | null {
   return withScore(typeof id === 'string' || typeof id === 'number' ? { id: String(id), contents } : { contents }, hit);
 }
 
-/** Joins title and text as in the corpora: the quoted title on the first line, the text below. BEIR's blank titles are none. */
+/** Joins title and text as in the corpora: the quoted title on the first line, the text below. A blank title, as in BEIR, counts as missing. */
 function contentsOf({ contents, title, text }: Readonly<Record<string, unknown>>): string | null {
   if (typeof contents === 'string') return contents;
   if (typeof text !== 'string') return null;

@@ -132,7 +132,7 @@ export class ConversationTranscript extends TokenTranscript {
 }
 
 /**
- * Thoughts that the template opened and closed, or only closed (`</think>`, DeepSeek V3.1 and GLM without thinking), are no part of a message, unless rewards read thoughts: a
+ * Thoughts that the template opened and closed, or only closed (`</think>`, DeepSeek V3.1 and GLM without thinking), are not part of a message, unless rewards read thoughts: a
  * model without thinking just answers.
  */
 function shownOpening(opening: string, { readsThoughts }: TranscriptOptions): string {

@@ -44,7 +44,7 @@ export function readGoldenAnswers(value: unknown, { name, aliases, ...offered }:
   for (const each of Array.isArray(aliases) ? [...listed, ...(aliases as unknown[])] : (listed as readonly unknown[])) {
     if (typeof each !== 'string' && typeof each !== 'number')
       return wrong(name, Array.isArray(given) ? 'a list with something else in it' : kindOf(given));
-    if (typeof each === 'number' && !Number.isFinite(each)) return wrong(name, `${each}, which is no number`);
+    if (typeof each === 'number' && !Number.isFinite(each)) return wrong(name, `${each}, which is not a number`);
     const answer = (offered.choices ?? null) === null ? { text: String(each) } : choiceOf(each, { ...offered, choices: offered.choices, name });
     if ('problem' in answer) return { ok: false, problem: answer.problem };
     if (answer.text.trim() === '') return { ok: false, problem: `expected answers in "${name}", got ${BLANK}` };

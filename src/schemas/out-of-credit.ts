@@ -1,12 +1,12 @@
-/** Tells a server that wants money from one that wants time. */
+/** Tells an account without credit from a rate limit. */
 import type { ErrorFields } from './error-fields.ts';
 
 /** Codes and types of OpenAI, Moonshot, DashScope and others for an account that cannot pay. */
 const CREDIT_CODES =
   /^(insufficient_(quota|balance|credits?|funds)|billing_(hard_limit_reached|not_active)|exceeded_current_quota_error|arrearage|allocationquota\.freetieronly)$/i;
 /**
- * Wordings of Anthropic, DeepSeek, Serper, SiliconFlow, xAI, Zhipu and others. A rate limit that more credit would raise is none of them, and neither is "check your plan and billing
- * details": Gemini says so of a limit per minute as well.
+ * Wordings of Anthropic, DeepSeek, Serper, SiliconFlow, xAI, Zhipu and others. They leave out a rate limit that more credit would raise, and "check your plan and billing
+ * details", which Gemini says about a limit per minute as well.
  */
 const CREDIT_WORDS =
   /(insufficient|not enough) (account )?(balance|credits?|funds)|balance is (too low|insufficient|not enough)|used all available credits|monthly spending limit|billing hard limit|check your billing details|free tier of the model has been exhausted|in good standing|key limit exceeded|余额不足|欠费/i;

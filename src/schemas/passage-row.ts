@@ -23,7 +23,7 @@ export type ParsedPassage = { readonly ok: true; readonly row: PassageRow } | { 
 const IDS = ['id', '_id', 'docid', 'doc_id', 'pid'] as const;
 
 /**
- * Reads `{"id", "contents"}` or `{"id", "title", "text"}`. A blank id or title is none. Never throws; the problem is worded to follow the row's place.
+ * Reads `{"id", "contents"}` or `{"id", "title", "text"}`. A blank id or title counts as missing. Never throws; the problem is worded to follow the row's place.
  * @param header the columns of the file, of which a row may leave out those that are empty
  */
 export function parsePassage(value: unknown, columns: PassageColumns = {}, header: readonly string[] = []): ParsedPassage {

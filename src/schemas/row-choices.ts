@@ -45,7 +45,7 @@ export function choiceOf(
     const isOne = place >= 0 && startLetter === (listed![place]!.label ?? letterOf(place));
     return { text: !isOne ? String(answer) : isLettered ? startLetter : isShown(listed!, question) ? given : text };
   }
-  if (listed === null) return { problem: `${kinds}, got ${given} and choices that are no list; write the choices as a list of texts` };
+  if (listed === null) return { problem: `${kinds}, got ${given} and choices that are not a list; write the choices as a list of texts` };
   const isText = listed.some(({ text }) => text === given);
   if (!isNumber && (listed.length === 0 || isLettered || isShown(listed, question))) return { text: given };
   if (isText && typeof answer === 'string') return { text: given };
@@ -71,7 +71,7 @@ function letterOf(place: number): string {
   return String.fromCharCode('A'.charCodeAt(0) + place);
 }
 
-/** Null for anything that is no list of texts. A choice that begins with its letter is listed without it. */
+/** Null for anything but a list of texts. A choice that begins with its letter is listed without it. */
 function choicesIn(choices: unknown): readonly Choice[] | null {
   const listed = listIn(choices)?.map(({ label, text }) => ({ label: textOrNull(label), text: textOrNull(text) })) ?? null;
   if (listed === null || !listed.every((choice): choice is Choice => choice.text !== null)) return null;

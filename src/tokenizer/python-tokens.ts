@@ -74,7 +74,7 @@ function escape(whole: string, code: string): string {
   return isOctal || code.startsWith('U') ? String.fromCodePoint(Number.parseInt(isOctal ? code : code.slice(1), isOctal ? 8 : 16)) : `\\${whole}`;
 }
 
-/** Tuples of one item or none get items that are none, and a comparison in brackets is marked, so that it does not become part of a chain. */
+/** A tuple of one item or none gets placeholders for the others, and a comparison in brackets is marked, so that it does not become part of a chain. */
 function withTuples(tokens: readonly Token[]): Token[] {
   const nothing = { type: 'Identifier', value: NO_ITEM };
   const comma = { type: 'Comma', value: ',' };

@@ -122,6 +122,7 @@ describe('vf-serve retrieve', () => {
     [['retrieve', '--engine', 'google'], /^vf-serve: .*GOOGLE_API_KEY/],
     [['retrieve', '--engine', 'searxng'], /^vf-serve: .*SEARXNG_URL/],
     [['retrieve', '--url', 'localhost:8000'], /^vf-serve: The URL .* does not begin with http/],
+    [['retrieve', '--max-wait', '5'], /^vf-serve: The engine bm25 sends no search to a server, so it does not use --max-wait\./],
     [['retrieve', '--corpu', 'x'], /^vf-serve: Unknown flag --corpu \(did you mean --corpus\?\); vf-serve retrieve --help lists them all/],
     [['retrieve', 'nq-mini'], /^vf-serve: vf-serve retrieve takes no argument, got 1: nq-mini/],
     [['execute', '--executor', 'docker'], /^vf-serve: .*--executor must be one of wasi, bubblewrap or none, got "docker"/],

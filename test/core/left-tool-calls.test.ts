@@ -92,7 +92,7 @@ describe('leftToolCalls', () => {
 
   it.each([
     ['```tool_code\nfind_note(query="x', 'the call of Python is not closed'],
-    ['```tool_code\nfind_note(query=x)\n```', 'the argument query is no value of Python'],
+    ['```tool_code\nfind_note(query=x)\n```', 'the argument query is not a Python value'],
     ['```tool_code\nfind_note("a", 2, 3)\n```', 'the call has 3 arguments, and find_note takes 2'],
     ['<|START_ACTION|>[{"tool_name": "find_note", "param', 'not JSON'],
     ['<|tool_call>call:find_note{query:', 'not JSON'],

@@ -103,7 +103,7 @@ describe('openGrpoTrainer', { timeout: 120_000 }, () => {
     ] as const)
       await expect(trainer.generate([row], options as never)).rejects.toThrow(message);
     await expect(trainer.trainStep([row, row])).rejects.toThrow(/^trainStep got the row \S+ twice, and both would give the same samples\./);
-    await expect(trainer.trainStep([undefined as never])).rejects.toThrow(/^trainStep needs rows, .* number 0 of its list is none\.$/);
+    await expect(trainer.trainStep([undefined as never])).rejects.toThrow(/^trainStep needs rows, .* item 0 of its list is not a row\.$/);
     expect(() => trainer.klDivergence([-1, Number.NaN], [-1, -1])).toThrow(/oldLogProbs\[1\] is NaN/);
     const step = trainer.step;
     const [sampled, , again] = await Promise.all([trainer.generate([row]), trainer.updatePolicy([]), trainer.generate([row])]);

@@ -123,7 +123,7 @@ describe('parseQuestion', () => {
     ])
       expect(golden(row)).toMatch(/to be the text of a choice, its label or its place among the \d choices, from 0 up, got [\d.E]+; give the text$/);
     expect(golden({ answer: 'B', choices: "['Rome', 'Paris']" })).toMatch(
-      /got B and choices that are no list; write the choices as a list of texts$/,
+      /got B and choices that are not a list; write the choices as a list of texts$/,
     );
   });
 
@@ -143,7 +143,7 @@ describe('parseQuestion', () => {
       ['Rome', null],
       [['Rome'], ['Paris']],
     ])
-      expect(golden({ answer: 'B', choices: odd })).toMatch(/got B and choices that are no list; write the choices as a list of texts$/);
+      expect(golden({ answer: 'B', choices: odd })).toMatch(/got B and choices that are not a list; write the choices as a list of texts$/);
   });
 
   it('turns the letter or the label of a choice into its text, unless the question lists the choices', () => {
@@ -166,7 +166,7 @@ describe('parseQuestion', () => {
   });
 
   it('refuses a number that is none, takes TriviaQA’s capitals, and gives a row with a blank id none', () => {
-    for (const answer of [NaN, -Infinity]) expect(golden({ answer })).toMatch(/at least one text, got (?:NaN|-Infinity), which is no number$/);
+    for (const answer of [NaN, -Infinity]) expect(golden({ answer })).toMatch(/at least one text, got (?:NaN|-Infinity), which is not a number$/);
     expect(golden({ Answer: { Value: 'Paris', Aliases: ['Paris', 'paname'] } })).toEqual(['Paris', 'paname']);
     expect(parseQuestion({ id: ' ', question: 'q', answer: 'a' })).toMatchObject({ question: { id: null } });
   });

@@ -44,11 +44,26 @@ function progressNotes(context: CommandContext): (progress: { readonly rows: num
 }
 
 function source(
-  { corpus, engine: named, dense, embeddingsUrl, embeddingsModel, collection, url, perSecond, timeout, retries, ...columns }: RetrieveOptions,
+  {
+    corpus,
+    engine: named,
+    dense,
+    embeddingsUrl,
+    embeddingsModel,
+    collection,
+    url,
+    perSecond,
+    timeout,
+    retries,
+    maxWait,
+    ...columns
+  }: RetrieveOptions,
   context: CommandContext,
 ): OpenRetrieverOptions {
   if (dense && named !== undefined && named !== 'dense') throw new ConfigError(`--dense and --engine ${named} exclude each other; leave one out`);
   const engine = dense ? 'dense' : named;
+  if (maxWait !== undefined && (engine ?? (url === undefined ? 'bm25' : 'http')) === 'bm25')
+    throw new ConfigError('The engine bm25 sends no search to a server, so it does not use --max-wait. Leave it out, or choose an engine that does.');
   loadEnvironmentFile('.env', process.env);
   for (const key of [process.env['SERPER_API_KEY'], process.env['GOOGLE_API_KEY'], process.env['EMBEDDINGS_API_KEY'], process.env['QDRANT_API_KEY']])
     if (key) context.secrets.add(key);

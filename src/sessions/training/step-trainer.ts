@@ -232,7 +232,7 @@ function checkGenerated(name: string, rows: readonly Row[], options: GenerateOpt
   const ids = new Set<string>();
   for (const [i, row] of Array.from<Row | null | undefined>(rows).entries()) {
     if (!Array.isArray(row?.prompt))
-      throw new ConfigError(`${name} needs rows, such as environment.train.at(0), but number ${i} of its list is none.`);
+      throw new ConfigError(`${name} needs rows, such as environment.train.at(0), but item ${i} of its list is not a row.`);
     const id = String(row.exampleId);
     if (ids.has(id))
       throw new ConfigError(`${name} got the row ${id} twice, and both would give the same samples. Give it once, with a larger rolloutsPerRow.`);
