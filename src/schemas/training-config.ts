@@ -75,7 +75,10 @@ const lora = table('The adapter: LoRA on linear layers.', {
 
 const rollouts = table('The rollouts of each step.', {
   examples_per_step: count('Rows per step; each row gives one group.', 64),
-  rollouts_per_example: count('Rollouts per row, which form a group: GRPO compares them with each other.', 8, 2),
+  rollouts_per_example: count(
+    'Rollouts per row, which form a group: GRPO compares them with each other. 1: only with a credit that compares no group, such as algorithm.advantage.scope = "batch".',
+    8,
+  ),
   max_concurrent: count('Concurrent rollouts.', 256),
   temperature: number(
     'Sampling temperature; the trainer divides its logits by it too. top_p is always 1, because no trainer can reproduce the log-probs of a lower one.',

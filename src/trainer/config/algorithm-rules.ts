@@ -56,6 +56,18 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
       `algorithm.advantage.scope must be "role_task", "role" or "batch" with algorithm.advantage.${name} = ${JSON.stringify(advantage[name])}, got "${advantage.scope}"`,
   })),
   {
+    key: 'rollouts.rollouts_per_example',
+    wrong: ({ rollouts, algorithm }) => rollouts.rollouts_per_example === 1 && algorithm.advantage.scope === 'group',
+    problem: () =>
+      'rollouts.rollouts_per_example must be at least 2 with algorithm.advantage.scope = "group", which compares the rollouts of a row with each other; got 1. For one rollout per row, set scope = "batch" (REINFORCE++), "role_task", "role" or "none"',
+  },
+  {
+    key: 'rollouts.max_refills',
+    wrong: ({ rollouts }) => rollouts.rollouts_per_example === 1 && rollouts.max_refills > 0,
+    problem: ({ rollouts }) =>
+      `rollouts.max_refills must be 0 with rollouts.rollouts_per_example = 1, because it replaces groups without two different rewards, which would be all of them; got ${rollouts.max_refills}`,
+  },
+  {
     key: 'algorithm.loss.args',
     wrong: ({ algorithm: { loss } }) => loss.use === 'ratio' && Object.keys(loss.args).length > 0,
     problem: () => 'algorithm.loss.args must be left out with algorithm.loss.use = "ratio", whose settings are the other keys of the table',

@@ -223,6 +223,14 @@ describe('resolveTrainingConfig', () => {
     [{ policy: { base_url: null } }, /^No policy server is named; set policy.base_url .*, \[policy.launch\] .* or \[policy.embedded\] /],
     [{ policy: { launch: {} } }, /^Only one of policy.base_url .* may be set, got policy.base_url and \[policy.launch\]; keep one/],
     [{ policy: { base_url: null, launch: {}, embedded: {} } }, /got \[policy.launch\] and \[policy.embedded\]/],
+    [
+      { rollouts: { rollouts_per_example: 1 } },
+      /rollouts_per_example must be at least 2 with algorithm.advantage.scope = "group".*; got 1.*\(--set\)/,
+    ],
+    [
+      { rollouts: { rollouts_per_example: 1, max_refills: 1 }, algorithm: { advantage: { scope: 'batch' } } },
+      /rollouts.max_refills must be 0 with rollouts.rollouts_per_example = 1.*; got 1 \(--set\)/,
+    ],
     [{ policy: { base_url: null, embedded: {}, api_key_var: 'K' } }, /policy.api_key_var must be left out with \[policy.embedded\]/],
     [
       { policy: { base_url: null, embedded: {} }, publish: { server_adapter_dir: '/a' } },

@@ -72,8 +72,8 @@ function rloo(estimator: Estimator): number[][] {
 }
 
 /** What the configuration of the file credits, with this estimator instead of its own. */
-async function credited(file: string, estimator: Estimator): Promise<number[][]> {
-  const parsed = parseTrain([join(CONFIGS, file)]);
+async function credited(file: string, estimator: Estimator, flags: readonly string[] = []): Promise<number[][]> {
+  const parsed = parseTrain([join(CONFIGS, file), ...flags]);
   const { wire } = await resolveTraining(parsed, { variables: {}, environmentFile: join(CONFIGS, 'no such file') });
   const { algorithm, rollouts } = trainingConfigFromWire(wire);
   const kl = estimator === 'none' ? { ...algorithm.kl, coefficient: 0 } : { ...algorithm.kl, coefficient: BETA, estimator };
@@ -81,7 +81,7 @@ async function credited(file: string, estimator: Estimator): Promise<number[][]>
   const given = ROLLOUTS.map(({ reward, tokens }, i) => {
     const sampled = tokens.map((token, t) => (token === null ? null : ([10 * i + t + 1, token[0]] as const)));
     for (const [t, token] of tokens.entries()) if (token !== null) reference[10 * i + t + 1] = token[1];
-    return spoken(`a/${i}`, reward, sampled);
+    return { ...spoken(`a/${i}`, reward, sampled), ...(rollouts.rolloutsPerExample === 1 ? { groupId: `row ${i}` } : {}) };
   });
   const batch = await openCredit({ algorithm: { ...algorithm, kl }, rollouts }).assign(given, passOver(new TableBackend({ initial: reference })));
   return Object.values(advantagesOf(batch));
@@ -95,6 +95,10 @@ describe('configs/train/reinforce-plus-plus.toml', () => {
     const found = await credited('reinforce-plus-plus.toml', estimator);
     expect(found).toEqual(close(reinforcePlusPlus(estimator)));
     expect(found).toEqual(close(VERL.reinforcePlusPlus[estimator]));
+  });
+
+  it('has them too with one rollout of each row, as in the paper', async () => {
+    expect(await credited('reinforce-plus-plus.toml', 'k1', ['-n', '64', '-r', '1'])).toEqual(close(VERL.reinforcePlusPlus.k1));
   });
 });
 
