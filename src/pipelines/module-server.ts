@@ -9,9 +9,14 @@ import type { PipelineServer, PipelineTool, Values } from './pipeline-server.ts'
 
 export type ImportModule = (path: string) => Promise<Readonly<Record<string, unknown>>>;
 
+/** The module's path. Throws PipelineFileError if there is no such file. */
+export function moduleFile(name: string, path: string): string {
+  if (existsSync(path)) return path;
+  throw wrong(`The server ${name} is ${path}, but ${path} does not exist. Write its path from this folder or the pipeline's.`);
+}
+
 /** `name` is the server's name, `path` its file. Rejects with PipelineFileError. */
 export async function openModuleServer(name: string, path: string, importModule: ImportModule): Promise<PipelineServer> {
-  if (!existsSync(path)) throw wrong(`The server ${name} is ${path}, but ${path} does not exist. Write its path from this folder or the pipeline's.`);
   let module: Readonly<Record<string, unknown>>;
   try {
     module = await importModule(path);

@@ -1,7 +1,7 @@
 /** Opens a pipeline: reads its files, opens its servers, and checks everything that can be checked before the first call. */
 import { Disposers } from '../core/disposers.ts';
 import type { CallJournal, JournalHeader } from './call-journal.ts';
-import { type ImportModule, openModuleServer } from './module-server.ts';
+import { type ImportModule, moduleFile, openModuleServer } from './module-server.ts';
 import { completeParameters, type Parameters, setParameters } from './parameters.ts';
 import { parseYaml } from './parse-yaml.ts';
 import { type Pipeline, parsePipeline, toolSteps } from './pipeline.ts';
@@ -26,6 +26,8 @@ export interface OpenPipelineOptions {
   readonly openers: ServiceOpeners;
   /** Imports a server that the user brings. */
   readonly importModule: ImportModule;
+  /** False: commands are not started, modules not imported and URLs not asked, so that the steps of such servers are not checked. @default true */
+  readonly startServers?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -41,6 +43,9 @@ export interface RunPipelineOptions {
   /** @default does nothing */
   readonly onCall?: (call: FinishedCall) => void;
 }
+
+/** Stands in for a server that is not open. */
+const UNOPENED: PipelineServer = { parameters: 'any', tools: {}, isUnopened: true };
 
 interface OpenedParts extends Pick<OpenPipeline, 'path' | 'tools' | 'servers' | 'sources' | 'plan' | 'set'> {
   readonly text: string;
@@ -101,6 +106,11 @@ export class OpenPipeline implements AsyncDisposable {
       await disposers.disposeAsync();
       throw error;
     }
+  }
+
+  /** The names of servers that were not started, whose steps and parameters `check` leaves out. */
+  get unopened(): readonly string[] {
+    return [...this.servers].flatMap(([name, { isUnopened }]) => (isUnopened === true ? [name] : []));
   }
 
   /** All parameters with their defaults. Throws PipelineFileError for one that is missing or of the wrong kind. */
@@ -204,13 +214,17 @@ async function openServers(pipeline: Pipeline, { disposers, ...options }: OpenSe
 async function openServer(
   name: string,
   source: ServerSource,
-  { path, tools, given, defaults, openers, importModule, signal }: Omit<OpenServersOptions, 'disposers'>,
+  { path, tools, given, defaults, openers, importModule, startServers = true, signal }: Omit<OpenServersOptions, 'disposers'>,
 ): Promise<PipelineServer> {
   if (source.kind === 'builtin') {
     const { values = {} } = defaults.get(name) ?? {};
     return withDefaults(builtinServer(source.name, { version: tools, openers, given: { ...values, ...given.get(name) } }), values);
   }
-  if (source.kind === 'module') return openModuleServer(name, besidePipeline(path)(source.path), importModule);
+  if (source.kind === 'module') {
+    const file = moduleFile(name, besidePipeline(path)(source.path));
+    return startServers ? openModuleServer(name, file, importModule) : UNOPENED;
+  }
+  if (!startServers) return UNOPENED;
   const { openMcpServer } = await import('./mcp-server.ts');
   return openMcpServer(name, source, { cwd: process.cwd(), signal });
 }

@@ -50,6 +50,12 @@ export interface PlanParts {
   readonly where: string;
 }
 
+/** A tool of a server that is not open: it takes and gives what the step names. */
+const UNREAD_TOOL: PipelineTool = {
+  io: ({ inputs, outputs }) => `${inputs.join(',')}->${outputs.join(',')}`,
+  run: () => Promise.reject(new TypeError('The server of this step is not open')),
+};
+
 /** Throws PipelineFileError for an unknown server, tool, argument, variable or parameter. */
 export function planPipeline(pipeline: Pipeline, parts: PlanParts): PipelinePlan {
   return new Planner(parts).plan(pipeline);
@@ -62,6 +68,8 @@ class Planner {
   readonly #written = new Set<string>();
   readonly #histories = new Set<string>();
   readonly #used = new Map<string, Set<string>>();
+  /** A step of a server that is not open may write any variable. */
+  #mayWriteAny = false;
 
   constructor(parts: PlanParts) {
     this.#parts = parts;
@@ -95,6 +103,7 @@ class Planner {
       const known = inputs.map((input) => input.argument);
       throw this.#wrong('key', step, `has no input ${stranger}${suggestion(stranger, known)}; it takes ${known.join(', ') || 'none'}`);
     }
+    if (this.#isUnread(server)) this.#mayWriteAny = true;
     const planned = inputs.map(({ argument, name: standard }) => this.#input(step, argument, step.input[argument] ?? standard));
     const outputs = this.#outputs(step);
     for (const output of outputs) if (output.to === 'variable') this.#variables.add(output.name);
@@ -105,16 +114,17 @@ class Planner {
     if (name.startsWith('$') || this.#isParameter(step.server, name)) return this.#parameter(step, argument, name.replace(/^\$/, ''));
     const [, remembered] = /^mem(?:ory)?_(.+)$/.exec(name) ?? [];
     if (remembered !== undefined && !this.#variables.has(name)) {
-      if (!this.#written.has(remembered)) throw this.#unknownVariable(step, remembered, this.#written);
+      if (!this.#written.has(remembered) && !this.#mayWriteAny) throw this.#unknownVariable(step, remembered, this.#written);
       this.#histories.add(remembered);
       return { argument, from: 'history', name: remembered };
     }
-    if (!this.#variables.has(name)) throw this.#unknownVariable(step, name, this.#variables);
+    if (!this.#variables.has(name) && !this.#mayWriteAny) throw this.#unknownVariable(step, name, this.#variables);
     return { argument, from: 'variable', name };
   }
 
   #parameter(step: ToolStep, argument: string, name: string): PlannedInput {
     const { server } = step;
+    if (this.#isUnread(server)) return { argument, from: 'parameter', name };
     if (!this.#isParameter(server, name)) {
       const known = this.#parameterNames(server);
       throw this.#wrong(
@@ -163,6 +173,7 @@ class Planner {
         `needs the server ${step.server}, which the file does not list${suggestion(step.server, known)}; it lists ${known.join(', ') || 'none'}`,
       );
     }
+    if (server.isUnopened === true) return UNREAD_TOOL;
     if (Object.hasOwn(server.tools, step.tool)) return server.tools[step.tool]!;
     const known = Object.keys(server.tools);
     const near = suggestion(step.tool, known);
@@ -174,6 +185,10 @@ class Planner {
     const isKnown = (name: string) => this.#isParameter(step.server, name) || this.#variables.has(name);
     const text = typeof io === 'string' ? io : io({ inputs: Object.keys(step.input), outputs: Object.keys(step.output), isKnown });
     return parseToolIo(text, `${step.server}.${step.tool}`);
+  }
+
+  #isUnread(server: string): boolean {
+    return this.#parts.servers.get(server)?.isUnopened === true;
   }
 
   #isParameter(server: string, name: string): boolean {

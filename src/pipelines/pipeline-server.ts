@@ -11,6 +11,8 @@ export interface PipelineServer {
    */
   readonly parameters: Readonly<Record<string, KeySchema>> | 'any';
   readonly tools: Readonly<Record<string, PipelineTool>>;
+  /** It was not started, so its tools and parameters are not known. @default false */
+  readonly isUnopened?: boolean;
   /** The model that its tools call with these parameters, for a run's record. @default none */
   readonly model?: (parameters: Values) => ServedModel | null;
   /** Tells whether the answers of its models show the end of their turn with these parameters. @default it asks no model */

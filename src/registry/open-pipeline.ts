@@ -31,6 +31,8 @@ export interface OpenNamedPipelineOptions {
   readonly strictStops?: boolean;
   /** Called once for each thing that a chat API made necessary, such as a field that it rejected. @default does nothing */
   readonly onNotice?: (notice: string) => void;
+  /** False: the commands, modules and URLs that the file names as servers are left alone, for checks of files of others. @default true */
+  readonly startServers?: boolean;
   /** Ends the start of servers. @default never */
   readonly signal?: AbortSignal;
 }
@@ -44,11 +46,12 @@ export interface OpenNamedPipelineOptions {
  * const { variables } = await pipeline.run({ journal: NO_JOURNAL, signal, given });
  */
 export function openPipeline(named: string, options: OpenNamedPipelineOptions = {}): Promise<OpenPipeline> {
-  const { set, tools, env = process.env, signal = new AbortController().signal } = options;
+  const { set, tools, startServers, env = process.env, signal = new AbortController().signal } = options;
   return OpenPipeline.open({
     path: findPipeline(named).path,
     ...(set && { set }),
     ...(tools && { tools }),
+    ...(startServers !== undefined && { startServers }),
     openers: serviceOpeners({ ...options, env, signal }),
     importModule: async (file) => {
       const { importEnvironment } = await import('./import-environment.ts');

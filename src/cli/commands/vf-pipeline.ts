@@ -11,7 +11,7 @@ in loops and branches. Its parameters are next to it, in
 parameter/<its name>.yaml:
 
   vf-pipeline build examples/search_o1.yaml   writes that file
-  vf-pipeline check examples/search_o1.yaml   finds all faults, calls nothing
+  vf-pipeline check examples/search_o1.yaml   finds faults, runs nothing
   vf-pipeline run examples/search_o1.yaml     runs it
 
 The package has this example; build copies it here. It needs a chat model and a
@@ -60,7 +60,14 @@ const RUN_OPTIONS = table({
   ...OPTIONS,
 });
 
+/** `check` and `build` read files of strangers, so they run nothing that a file names unless they are told to. */
+const CHECK_OPTIONS = table({
+  ...OPTIONS,
+  startServers: flag('start the commands, import the modules and ask the URLs that the file names as servers, to check their steps too'),
+});
+
 export type PipelineOptions = OptionValues<typeof OPTIONS>;
+export type PipelineCheckOptions = OptionValues<typeof CHECK_OPTIONS>;
 export type PipelineRunOptions = OptionValues<typeof RUN_OPTIONS>;
 
 const build = defineCommand({
@@ -68,7 +75,7 @@ const build = defineCommand({
   summary: 'Writes the parameters of a pipeline next to it: those that are set stay.',
   examples: [['vf-pipeline build examples/search_o1.yaml', 'writes examples/parameter/search_o1.yaml']],
   arguments: FILE,
-  options: OPTIONS,
+  options: CHECK_OPTIONS,
   run: async ({ arguments: { file }, options, context }) => (await import('../pipeline/build-pipeline.ts')).buildPipeline(file, options, context),
 });
 
@@ -89,9 +96,9 @@ const run = defineCommand({
 const check = defineCommand({
   name: 'vf-pipeline check',
   summary: 'Checks a pipeline, its parameters and the files that they name.',
-  examples: [['vf-pipeline check examples/search_o1.yaml', 'finds all faults, asks no server']],
+  examples: [['vf-pipeline check examples/search_o1.yaml', 'finds faults, starts and asks no server']],
   arguments: FILE,
-  options: OPTIONS,
+  options: CHECK_OPTIONS,
   run: async ({ arguments: { file }, options, context }) => (await import('../pipeline/check-pipeline.ts')).checkPipeline(file, options, context),
 });
 

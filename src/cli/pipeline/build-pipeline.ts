@@ -4,13 +4,14 @@ import { buildParameters } from '../../pipelines/build-parameters.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
 import { ownCommand } from '../../reports/text/own-command.ts';
 import type { CommandContext } from '../command-line.ts';
-import type { PipelineOptions } from '../commands/vf-pipeline.ts';
-import { openNamedPipeline } from './open-named-pipeline.ts';
+import type { PipelineCheckOptions } from '../commands/vf-pipeline.ts';
+import { noteUnopened, openNamedPipeline } from './open-named-pipeline.ts';
 
 /** `vf-pipeline build`: writes the parameters that the steps of a pipeline use. */
-export async function buildPipeline(named: string, flags: PipelineOptions, context: CommandContext): Promise<void> {
+export async function buildPipeline(named: string, flags: PipelineCheckOptions, context: CommandContext): Promise<void> {
   const { path, isBundled } = findPipeline(named);
-  await using pipeline = await openNamedPipeline(path, flags, context);
+  await using pipeline = await openNamedPipeline(path, { startServers: false, ...flags }, context);
+  noteUnopened(pipeline, context);
   const { target, isWritten, copied, unset } = await buildParameters(pipeline, { named, isBundled, examples: join(packageRoot(), 'examples') });
   if (isBundled) context.note(`vf-pipeline: copied ${named} and the files that it names from the package`);
   else if (copied.length > 0) context.note(`vf-pipeline: copied ${copied.join(', ')} from the package: ${named} names it, and it was not here`);

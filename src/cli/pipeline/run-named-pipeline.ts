@@ -24,7 +24,7 @@ export async function runNamedPipeline(named: string, flags: PipelineRunOptions,
   keepHeapSmall();
   const { path, isBundled } = findPipeline(named);
   if (isBundled) noteBundled(named, 'running', context);
-  await using pipeline = await openNamedPipeline(path, flags, context);
+  await using pipeline = await openNamedPipeline(path, { ...flags, startServers: true }, context);
   for (const warning of await pipeline.check(context.signal)) context.note(`vf-pipeline: ${escapeControls(warning)}`);
   const { folder, resume } = await runFolder({ output: flags.outputDir, resume: flags.resume, pipeline: named, header: pipeline.header() });
   if (resume && !existsSync(join(folder, CALLS_FILE)))

@@ -159,7 +159,7 @@ describe('a server of one’s own', () => {
     expect((await pipeline(['build', 'examples/own-tools.yaml'], folder.path)).status).toBe(0);
     const copied = await pipeline(['run', 'examples/own-tools.yaml', '--set', 'mine.missing=none'], folder.path);
     expect(copied.stdout.split('\n').slice(0, 3)).toEqual(bundled.stdout.split('\n').slice(0, 3));
-    expect((await pipeline(['check', 'examples/own-tools.yaml', '--set', 'mine.mising=none'], folder.path)).stderr).toMatch(
+    expect((await pipeline(['check', 'examples/own-tools.yaml', '--start-servers', '--set', 'mine.mising=none'], folder.path)).stderr).toMatch(
       /--set: the server mine has no parameter mising \(did you mean missing\?\)/,
     );
   });
@@ -255,7 +255,7 @@ describe('vf-pipeline check', () => {
     const { status, stdout, stderr } = await pipeline(['check', SEARCH_O1], folder.path);
     expect({ status, stdout }).toEqual({ status: 0, stdout: '' });
     expect(stderr).toBe(`vf-pipeline: ${SEARCH_O1} is not here; checking the package's, which vf-pipeline build copies here
-vf-pipeline: ${SEARCH_O1} can run: 11 tool steps, the tools of UltraRAG 2.0; no server was asked\n`);
+vf-pipeline: ${SEARCH_O1} can run: 11 tool steps, the tools of UltraRAG 2.0; no tool was called\n`);
     expect(filesOf(folder.path)).toEqual([]);
   });
 
