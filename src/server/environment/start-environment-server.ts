@@ -66,6 +66,7 @@ export async function startEnvironmentServer(options: EnvironmentServerOptions):
     apiKey,
     host,
     maxSessions,
+    idleTimeoutMs,
     silentMs: idleTimeoutMs,
     onFailure,
     ...options.socketTimes,

@@ -55,6 +55,29 @@ describe('a session of WS /ws', () => {
     expect((await other.reset()).type).toBe('observation');
   });
 
+  it('gives the place that nobody has used for longest to a client that needs one, although the first client answers pings', async () => {
+    await using server = await environmentClient(new TalkEnv(), { maxSessions: 2, idleTimeoutMs: 30, socketTimes: { pingMs: 5, silentMs: 60_000 } });
+    await using oldest = await openEnvClient(server.url);
+    await oldest.reset();
+    await using later = await openEnvClient(server.url);
+    await later.reset();
+    await until(async () => (await liveEpisodes(server)) === 0);
+    await using third = await openEnvClient(server.url);
+    expect((await third.reset()).type).toBe('observation');
+    expect(await oldest.closed).toBe(1001);
+    expect((await later.reset()).type).toBe('observation');
+  });
+
+  it('keeps a session whose episode timed out while nobody needs its place', async () => {
+    await using server = await environmentClient(new TalkEnv(), { maxSessions: 2, idleTimeoutMs: 30, socketTimes: { pingMs: 5, silentMs: 60_000 } });
+    await using client = await openEnvClient(server.url);
+    await client.reset();
+    await until(async () => (await liveEpisodes(server)) === 0);
+    await using other = await openEnvClient(server.url);
+    expect((await other.reset()).type).toBe('observation');
+    expect((await client.reset()).type).toBe('observation');
+  });
+
   it('answers a reset by CAPACITY_REACHED while other callers’ episodes fill the house, and the session lives on', async () => {
     await using server = await environmentClient(new TalkEnv(), { maxSessions: 2 });
     const [first] = await server.begin(['row-0', 'row-1'], 'chat');

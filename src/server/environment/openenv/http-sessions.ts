@@ -36,17 +36,16 @@ export class HttpSessions {
   }
 
   step(episodeId: string, action: unknown): Promise<StepAnswer> {
-    const session = this.#find(episodeId);
+    const session = this.#find(episodeId, this.#sessions.get(episodeId));
     return this.#played(session, session.step(action));
   }
 
-  /** Without an id, returns the state of a session that has not begun, as the original answers. */
+  /** Without an id, returns the state of a session that has not begun, as the original answers. Asking for it does not use the session. */
   state(episodeId: string | undefined): EpisodeStateColumns {
-    return episodeId === undefined ? { episode_id: null, step_count: 0 } : this.#find(episodeId).state;
+    return episodeId === undefined ? { episode_id: null, step_count: 0 } : this.#find(episodeId, this.#sessions.peek(episodeId)).state;
   }
 
-  #find(episodeId: string): OpenEnvSession {
-    const session = this.#sessions.get(episodeId);
+  #find(episodeId: string, session: OpenEnvSession | undefined): OpenEnvSession {
     if (session !== undefined) return session;
     const shown = JSON.stringify(episodeId.length > 64 ? `${episodeId.slice(0, 64)}…` : episodeId);
     throw new EnvironmentRefusal(404, `No episode ${shown} is being played: it has ended, or nobody used it for too long. POST /reset begins one.`);

@@ -32,6 +32,8 @@ export class SessionSocket {
   readonly #waiting: { readonly frame: string | typeof BINARY; readonly bytes: number }[] = [];
   readonly #refusedTimer: NodeJS.Timeout | null;
   #waitingBytes = 0;
+  /** The time of the last frame or answer: a pong uses nothing. */
+  #lastUsedAt = performance.now();
   #isWorking = false;
   #isLeaving = false;
 
@@ -54,6 +56,15 @@ export class SessionSocket {
       this.#forget();
       options.onClosed(this);
     });
+  }
+
+  /** The time since which nobody has used the session; null if it is in use, or has no place to give back. */
+  get idleSince(): number | null {
+    return this.#isWorking || !this.hasPlace ? null : this.#lastUsedAt;
+  }
+
+  get hasPlace(): boolean {
+    return !this.isRefused && !this.#isLeaving;
   }
 
   ping(): void {
@@ -81,6 +92,7 @@ export class SessionSocket {
     }
     this.#waiting.push({ frame: isBinary ? BINARY : (data as Buffer).toString('utf8'), bytes });
     this.#waitingBytes += bytes;
+    this.#lastUsedAt = performance.now();
     if (!this.#isWorking) void this.#work();
   }
 
@@ -93,6 +105,7 @@ export class SessionSocket {
       // A client that does not read gets no further answers.
       else await this.#send(answer);
     }
+    this.#lastUsedAt = performance.now();
     this.#isWorking = false;
   }
 

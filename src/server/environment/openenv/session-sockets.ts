@@ -17,6 +17,8 @@ export interface SessionSocketsOptions extends OpenEnvSessionOptions {
   /** Sessions at a time, at most. */
   readonly maxSessions: number;
   readonly onFailure: (error: unknown) => void;
+  /** The time after which a client that needs a place gets that of a session that nobody uses, in milliseconds. */
+  readonly idleTimeoutMs: number;
   /** The interval of pings to a client, in milliseconds. @default 60000 */
   readonly pingMs?: number;
   /**
@@ -60,7 +62,8 @@ export class SessionSockets {
     if (refusal !== null) return refuse(socket, refusal);
     this.#server.handleUpgrade(request, socket, head, (opened) => {
       const { maxSessions, refusedMs = 60_000, onFailure } = this.#options;
-      const active = this.#count(false);
+      if (this.#places() >= maxSessions) this.#freePlace();
+      const active = this.#places();
       const entry = new SessionSocket(opened, {
         session: new OpenEnvSession(this.#options),
         refusal: active < maxSessions ? null : full(active, maxSessions),
@@ -97,14 +100,20 @@ export class SessionSockets {
     }
     if (request.url?.split('?', 1)[0] !== PATH) return new EnvironmentRefusal(404, `There is no WebSocket at this path. Use ${PATH}.`);
     if (this.#allClosed !== null) return new EnvironmentRefusal(503, 'The server is stopping');
-    if (this.#count(true) >= MOST_REFUSED) return new EnvironmentRefusal(503, 'All sessions are taken (--max-sessions). Close some, then try again.');
+    if ([...this.#sockets].filter(({ isRefused }) => isRefused).length >= MOST_REFUSED)
+      return new EnvironmentRefusal(503, 'All sessions are taken (--max-sessions). Close some, then try again.');
     return null;
   }
 
-  #count(refused: boolean): number {
-    let count = 0;
-    for (const { isRefused } of this.#sockets) if (isRefused === refused) count += 1;
-    return count;
+  #places(): number {
+    return [...this.#sockets].filter(({ hasPlace }) => hasPlace).length;
+  }
+
+  /** A trainer may keep its session through a long update while nobody needs the place, although its episode has timed out. */
+  #freePlace(): void {
+    const oldest = performance.now() - this.#options.idleTimeoutMs;
+    const idle = [...this.#sockets].filter(({ idleSince }) => idleSince !== null && idleSince < oldest);
+    idle.toSorted((a, b) => a.idleSince! - b.idleSince!)[0]?.goAway();
   }
 
   #pingAll(): void {
