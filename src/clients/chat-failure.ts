@@ -7,6 +7,7 @@ import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { jsonOrNull } from '../schemas/json-or-null.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { isOutOfCredit, saysOutOfCredit } from '../schemas/out-of-credit.ts';
+import { refusedBy } from '../schemas/key-refusal.ts';
 import { redactUrl } from '../transport/redact.ts';
 import { type ErrorFields, errorFields } from '../schemas/error-fields.ts';
 import { refusesLength } from './prompt-length-error.ts';
@@ -36,10 +37,12 @@ export function chatError(context: FailureContext, response: HttpResponse): Poli
   const refusal = { ...options, endsRun: status === 401 || !hasAnswered };
   if (status !== 401 && isOutOfCredit(status, fields))
     return new PolicyError(`The credit or quota of the API key is used up: ${failure}. Check its plan and billing.`, { status, endsRun: true });
-  if (status === 403 && /^\s*</.test(response.body.subarray(0, 512).toString('utf8'))) {
+  const refused = refusedBy(status, response.body);
+  if (refused === 'page') {
     return new PolicyError(`A firewall or proxy before the API refuses these requests with a web page: ${failure}`, refusal);
   }
-  if (status === 401 || status === 403) {
+  if (refused === 'other') return new PolicyError(`The API does not allow the request: ${failure}`, refusal);
+  if (refused === 'key') {
     const remedy = apiKeyVariable === null ? 'Set an API key' : `Check the key in ${apiKeyVariable}`;
     return new PolicyError(`The API rejected the key: ${failure}. ${remedy}.`, refusal);
   }

@@ -6,6 +6,7 @@ import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm
 import { errorFields } from '../schemas/error-fields.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { Limiter } from '../core/limiter.ts';
+import { refusedBy } from '../schemas/key-refusal.ts';
 import { isOutOfCredit } from '../schemas/out-of-credit.ts';
 import { withRetries } from '../transport/retry.ts';
 import { SentImages } from './sent-images.ts';
@@ -190,8 +191,10 @@ function vllmError(failure: string, response: HttpResponse, keyRemedy: string): 
     );
   if (status !== 401 && isOutOfCredit(status, errorFields(response.body)))
     return new PolicyError(`The credit or quota of the API key is used up: ${failure}. Check its plan and billing.`, { status, endsRun: true });
-  if (status === 401 || status === 403)
-    return new PolicyError(`The server rejected the API key: ${failure}. ${keyRemedy}.`, { status, endsRun: true });
+  const refused = refusedBy(status, response.body);
+  if (refused === 'other' || refused === 'page')
+    return new PolicyError(`The server, or a proxy before it, does not allow the request: ${failure}`, { status, endsRun: true });
+  if (refused === 'key') return new PolicyError(`The server rejected the API key: ${failure}. ${keyRemedy}.`, { status, endsRun: true });
   if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${failure}. Check the URL.`, { status });
   return new PolicyError(`vLLM failed: ${failure}`, statusOptions(response));
 }

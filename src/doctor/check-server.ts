@@ -72,7 +72,7 @@ export async function checkServer(options: ServerCheckOptions): Promise<Finding[
 
 function serverRemedy(failure: VfError, { keyVariable }: DoctorTarget, start: string): string {
   if (failure instanceof ConfigError) return "set [policy].model to the server's name for the base model";
-  if (failure.status === 401 || failure.status === 403)
+  if (/ rejected the API key/.test(failure.message))
     return keyVariable === null ? 'name the variable that holds the API key: -k VAR, or [policy].api_key_var' : `check the key in ${keyVariable}`;
   return failure.status === null ? start : "see the server's log";
 }

@@ -3,6 +3,7 @@ import { CancelledError, PolicyError, type VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { LONGEST_TIMER_MS } from '../core/timers.ts';
 import { parseVllmError, VllmModelsShape } from '../schemas/vllm.ts';
+import { refusedBy } from '../schemas/key-refusal.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { withRetries } from '../transport/retry.ts';
 
@@ -84,7 +85,7 @@ export class ServerHealth {
   #refusal(path: string, response: HttpResponse, isTransient = false): PolicyError {
     const said = httpErrorText('GET', `${this.url}${path}`, response.status, response.body, this.#endpoint.hide);
     const remedy =
-      response.status === 401 || response.status === 403 ? 'The server rejected the API key; check it' : 'Check that the server is healthy';
+      refusedBy(response.status, response.body) === 'key' ? 'The server rejected the API key; check it' : 'Check that the server is healthy';
     return new PolicyError(`${said}. ${remedy}`, { ...statusOptions(response), ...(isTransient ? { retryable: true } : {}) });
   }
 

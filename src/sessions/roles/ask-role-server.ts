@@ -1,6 +1,7 @@
 /** Asks the server of a role, once and before the first rollout, whether it answers and which models it serves. */
 import { ConfigError, ModelError, thrownText } from '../../core/errors.ts';
-import { HttpEndpoint } from '../../transport/http-endpoint.ts';
+import { refusedBy } from '../../schemas/key-refusal.ts';
+import { HttpEndpoint, httpErrorText } from '../../transport/http-endpoint.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { ROLE_FLAG, type SettingNames } from '../setting-names.ts';
 import type { RoleEndpoint } from './resolve-roles.ts';
@@ -64,7 +65,16 @@ async function modelsAt(
   const deadline = AbortSignal.timeout(DEADLINE_MS);
   try {
     const { status, body } = await endpoint.request({ method: 'GET', path: '/models', signal: AbortSignal.any([signal, deadline]) });
-    if (status === 401 || status === 403) {
+    const refused = refusedBy(status, body);
+    if (refused === 'other' || refused === 'page')
+      throw new ModelError(
+        `The server of role ${role} does not allow the request: ${httpErrorText('GET', `${url}/models`, status, body, endpoint.hide)}.`,
+        {
+          role,
+          status,
+        },
+      );
+    if (refused === 'key') {
       const remedy =
         keyVariable === null
           ? `Name the variable that holds the key: api_key_var under [roles.${role}] of a TOML file, or key of an alias in configs/endpoints.toml`

@@ -1,6 +1,7 @@
 /** The meanings of a replica's refusals, and the remedy for each. */
 import { PublishError, type VfError } from '../../core/errors.ts';
 import { parseVllmError } from '../../schemas/vllm.ts';
+import { refusedBy } from '../../schemas/key-refusal.ts';
 import { type HttpResponse, statusOptions } from '../../transport/http-endpoint.ts';
 
 /** The server has no model of that name: it was never loaded, was unloaded, or the server was restarted. */
@@ -32,6 +33,12 @@ export function loadError(exchange: string, path: string, response: HttpResponse
   }
   const rank = /rank (\d+) is greater than max_lora_rank (\d+)/i.exec(message);
   if (rank !== null) return rankError(Number(rank[1]), Number(rank[2]), exchange, status);
+  if (refusedBy(status, response.body) === 'other') {
+    return new PublishError(
+      `The server may not load adapters from ${path}: ${exchange}. Start it so that it may (vf-serve policy: --allow-adapters-under), or move the run with -o to a folder that it may read`,
+      { status, endsRun: true },
+    );
+  }
   if (status === 401 || status === 403) return requestError(exchange, response);
   // vLLM answers 500 for a bad adapter, so a retry is useless. Gateways and overloaded servers use other 5xx codes.
   return new PublishError(`The server did not load the adapter: ${exchange}`, status === 500 ? { status } : statusOptions(response));
@@ -53,7 +60,10 @@ export function requestError(exchange: string, response: HttpResponse): VfError 
   if (status === 404 && (param === 'model' || /does not exist/i.test(message))) {
     return new ModelGoneError(`The server does not have the model: ${exchange}`, { status });
   }
-  if (status === 401 || status === 403)
+  const refused = refusedBy(status, response.body);
+  if (refused === 'other' || refused === 'page')
+    return new PublishError(`The server, or a proxy before it, does not allow the request: ${exchange}`, { status, endsRun: true });
+  if (refused === 'key')
     return new PublishError(`The server rejected the API key: ${exchange}. Check the variable that policy.api_key_var names`, {
       status,
       endsRun: true,

@@ -114,6 +114,17 @@ describe('LoraServerPublisher', () => {
     expect(message).not.toContain('secret-key-1');
   });
 
+  it('says that a server may not read the folder, not that it rejects the key, where that is why it refuses', async () => {
+    await using closed = await loopback(async (request, response) => {
+      await readText(request);
+      const message = 'Loading lora x failed: the directory must be under /data (--allow-adapters-under)';
+      sendJson(response, 403, { error: { message, type: 'PermissionDeniedError', param: null, code: 403 } });
+    });
+    const result = await publish({ baseUrls: [closed.url] });
+    expect(messageOf(result)).toMatch(/may not load adapters from .*must be under \/data.*--allow-adapters-under\), or move the run with -o/);
+    expect(messageOf(result)).not.toMatch(/API key/);
+  });
+
   it('reports a server that is gone, as a failure that may pass', async () => {
     const result = await publish({ baseUrls: [await refusingUrl()], maxRetries: 0 });
     expect(messageOf(result)).toMatch(/ECONNREFUSED.*check that the server runs/);
