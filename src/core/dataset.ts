@@ -5,7 +5,7 @@ import type { Random } from './random.ts';
 
 /** One task: the prompt for the policy, and what the rubric needs for scoring. */
 export interface Row {
-  /** Unique within its dataset and stable across runs: groups and resume identify rows by it. */
+  /** Unique within its dataset, also as text (1 and "1" are one id), and stable across runs: groups and resume identify rows by it. */
   readonly exampleId: string | number;
   readonly prompt: readonly Message[];
   /** The reference answer, if it is one string. */
@@ -19,7 +19,7 @@ export interface Row {
 }
 
 /**
- * An immutable, indexable sequence of rows. The constructor throws ConfigError unless every prompt is a list of messages.
+ * An immutable, indexable sequence of rows. The constructor throws ConfigError unless every row has an id of its own and a prompt that is a list of messages.
  * @example new Dataset('sums', [{ exampleId: 0, prompt: [{ role: 'user', content: '2 + 2?' }], answer: '4' }])
  */
 export class Dataset<R extends Row = Row> implements Iterable<R> {
@@ -27,10 +27,14 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
   readonly #rows: readonly R[];
 
   constructor(name: string, rows: readonly R[]) {
-    for (const { exampleId, prompt } of rows) {
-      const problem = messagesProblem(prompt, 'prompt');
-      if (problem !== null) throw new ConfigError(`Row ${JSON.stringify(exampleId)} of ${name} cannot be played: ${problem}. Correct the row.`);
+    for (const [place, row] of rows.entries()) {
+      const problem = idProblem(row) ?? messagesProblem(row.prompt, 'prompt');
+      if (problem === null) continue;
+      const shown = JSON.stringify((row as Row | null)?.exampleId) ?? `at position ${place}`;
+      throw new ConfigError(`Row ${shown} of ${name} cannot be played: ${problem}. Correct the row.`);
     }
+    const repeated = repeatedIdText(rows);
+    if (repeated !== null) throw new ConfigError(`${repeated} in ${name}. Give each its own exampleId.`);
     this.name = name;
     this.#rows = rows;
   }
@@ -60,4 +64,22 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
   shuffle(random: Random): Dataset<R> {
     return new Dataset(this.name, random.shuffle(this.#rows));
   }
+}
+
+/** Says which two rows have one id, such as `The rows 0 and 4 both have the id "a"`; null if each has its own. Groups and files know an id as text. */
+export function repeatedIdText(rows: readonly Pick<Row, 'exampleId'>[]): string | null {
+  const places = new Map<string, number>();
+  for (const [place, { exampleId }] of rows.entries()) {
+    const id = String(exampleId);
+    const before = places.get(id);
+    if (before !== undefined) return `The rows ${before} and ${place} both have the id ${JSON.stringify(id)}`;
+    places.set(id, place);
+  }
+  return null;
+}
+
+function idProblem(row: Row): string | null {
+  if (typeof row !== 'object' || row === null) return `it must be an object with exampleId and prompt, got ${JSON.stringify(row) ?? String(row)}`;
+  const { exampleId: id } = row;
+  return typeof id === 'string' || Number.isFinite(id) ? null : `exampleId must be a string or a number, got ${JSON.stringify(id) ?? String(id)}`;
 }

@@ -38,12 +38,6 @@ export function selectRows<R extends Row>({ environment, numExamples, shuffle, s
   const all = shuffle ? environment.eval.shuffle(Random.fromSeed(shuffleSeed)) : environment.eval;
   const rows = [...(numExamples === -1 ? all : all.take(numExamples))];
   if (rows.length === 0) throw new ConfigError(`${environment.eval.name} has no rows to evaluate`);
-  const seen = new Set<string>();
-  for (const { exampleId } of rows) {
-    const id = String(exampleId);
-    if (seen.has(id)) throw new ConfigError(`Two examples of ${environment.eval.name} have the id "${id}". Give each its own.`);
-    seen.add(id);
-  }
   return rows;
 }
 

@@ -44,4 +44,23 @@ describe('Dataset', () => {
     const odd = { exampleId: 'q7', prompt } as unknown as Row;
     expect(() => new Dataset<Row>('six', [...rows, odd])).toThrow(`Row "q7" of six cannot be played: ${problem}. Correct the row.`);
   });
+
+  it.each([
+    [['a', 'b', 'a'], 'The rows 0 and 2 both have the id "a" in six. Give each its own exampleId.'],
+    [[1, '1'], 'The rows 0 and 1 both have the id "1" in six. Give each its own exampleId.'],
+    [[NaN], 'Row null of six cannot be played: exampleId must be a string or a number, got null.'],
+    [[undefined], 'Row at position 0 of six cannot be played: exampleId must be a string or a number, got undefined.'],
+  ])('gives every row an id of its own: %j', (ids, message) => {
+    expect(
+      () =>
+        new Dataset(
+          'six',
+          ids.map((exampleId) => ({ exampleId, prompt: [] }) as unknown as Row),
+        ),
+    ).toThrow(message);
+  });
+
+  it('refuses a row that is no object', () => {
+    expect(() => new Dataset('six', [null as unknown as Row])).toThrow('Row at position 0 of six cannot be played: it must be an object');
+  });
 });

@@ -3,6 +3,7 @@
  * that names the module. Without this, a source that has no `saveState` trains to the end, and no checkpoint of it can be written.
  */
 import { suggestion } from '../../core/closest-name.ts';
+import { repeatedIdText } from '../../core/dataset.ts';
 import { CancelledError, ConfigError, ownCodeText, RewardError, TrainingError, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { SOURCE_PREFIX, STEP_METRICS } from '../records/metrics.ts';
@@ -171,9 +172,8 @@ function planProblem(plan: PhasePlan): string | null {
   if (!Array.isArray(rows)) return 'rows must be a list of rows, such as environment.train.at(0)';
   const wrong = rows.findIndex((row) => !isObject(row) || row.exampleId === undefined || row.prompt === undefined);
   if (wrong >= 0) return `rows[${wrong}] must be a row with exampleId and prompt, such as environment.train.at(0)`;
-  const ids = rows.map(({ exampleId }) => exampleId);
-  const twice = ids.find((id, i) => ids.indexOf(id) < i);
-  return twice === undefined ? null : `the row ${JSON.stringify(twice)} is in rows twice; rolloutsPerExample says how often a row is played`;
+  const twice = repeatedIdText(rows);
+  return twice === null ? null : `${twice}; rolloutsPerExample says how often a row is played`;
 }
 
 function checkBatch(batch: TrajectoryBatch, step: number, module: string): void {

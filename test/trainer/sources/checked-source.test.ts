@@ -99,7 +99,7 @@ describe('checkedSource', () => {
     [{ step: 2 }, 'step must be the one that take was called for (1), got 2'],
     [{ rows: ROWS[0] }, 'rows must be a list of rows'],
     [{ rows: [ROWS[0], { question: '?' }] }, 'rows[1] must be a row with exampleId and prompt'],
-    [{ rows: [ROWS[0], ROWS[0]] }, 'the row "a" is in rows twice; rolloutsPerExample says how often'],
+    [{ rows: [ROWS[0], ROWS[0]] }, 'The rows 0 and 1 both have the id "a"; rolloutsPerExample says how often'],
   ])('refuses the plan %j in one line', async (plan, message) => {
     const { take, plans } = playing(plan);
     await expect(take()).rejects.toThrow(ConfigError);
