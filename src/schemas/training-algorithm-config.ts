@@ -127,7 +127,13 @@ export const optimizer = table('AdamW on the adapter.', {
   min_learning_rate: number('Final value of linear and cosine.', 0),
   beta1: number('Decay of the first moment.', 0.9, { minimum: 0, exclusiveMaximum: 1 }),
   beta2: number('Decay of the second moment. torch: 0.999; Tinker: 0.95.', 0.95, { minimum: 0, exclusiveMaximum: 1 }),
-  epsilon: number('Added to the denominator. torch and tinker-cookbook: 1e-8.', 1e-8),
+  epsilon: number(
+    'Added to the denominator. Without it the first step is 0/0, because the gradient of A is exactly 0. torch and tinker-cookbook: 1e-8.',
+    1e-8,
+    {
+      minimum: 1e-30,
+    },
+  ),
   weight_decay: number('Decoupled weight decay of the adapter.', 0),
   max_grad_norm: numberOrNull('The gradient is clipped to this norm. Upstream: 1. Null: no clipping.', 1),
 });

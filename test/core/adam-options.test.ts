@@ -6,12 +6,15 @@ const ADAM: AdamOptions = { learningRate: 1e-3, beta1: 0.9, beta2: 0.999, epsilo
 describe('adamProblem', () => {
   it('accepts zeros, and no bound on the norm', () => {
     expect(adamProblem(ADAM)).toBeNull();
-    expect(adamProblem({ learningRate: 0, beta1: 0, beta2: 0, epsilon: 0, weightDecay: 0, maxGradNorm: 0 })).toBeNull();
+    expect(adamProblem({ learningRate: 0, beta1: 0, beta2: 0, epsilon: 1e-30, weightDecay: 0, maxGradNorm: 0 })).toBeNull();
   });
 
   it.each([
     [{ learningRate: NaN }, /learningRate must be a finite number of at least 0, got NaN/],
     [{ maxGradNorm: -1 }, /maxGradNorm must be a finite number of at least 0, got -1/],
+    [{ epsilon: 0 }, /^Adam's epsilon must be above 0, got 0$/],
+    // Single precision has no such number.
+    [{ epsilon: 1e-50 }, /epsilon must be above 0, got 1e-50/],
     [{ epsilon: Infinity }, /epsilon must be a finite number of at least 0, got Infinity/],
     // Its correction would be 0, and every weight NaN.
     [{ beta1: 1 }, /betas must be below 1, got 1 and 0\.999/],

@@ -4,7 +4,8 @@ import { basename, join } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
 import { replaceFile } from '../../files/json-lines.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
-import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
+import { type TrainingConfig, trainingConfigFromWire, type TrainingConfigWire } from '../../schemas/training-config.ts';
+import { isEnvironmentPath } from '../../registry/find-environment.ts';
 import { supervisedSteps, totalSteps } from '../../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { hideAddresses } from '../../transport/redact.ts';
@@ -55,22 +56,26 @@ interface Which {
 async function writeCard(directory: string, which: Which, options: CardOptions): Promise<void> {
   const picture = PICTURES.flatMap((name) => options.plots.find((path) => basename(path) === name) ?? [])[0] ?? null;
   if (picture !== null) await copyFile(picture, join(directory, basename(picture)));
-  const facts = cardFacts(which, picture === null ? null : basename(picture), options);
   const wire = publishedConfig(options.wire, (text) => hideAddresses(options.redact(text)));
+  const facts = cardFacts(which, { ...options, image: picture === null ? null : basename(picture) });
   const files = { 'config.toml': renderConfig({ wire }, { heading: CONFIG_HEADING }), 'README.md': modelCard(facts) };
   for (const [name, text] of Object.entries(files))
     await replaceFile(join(directory, name), (write) => write(Buffer.from(hideAddresses(options.redact(text)), 'utf8')));
 }
 
-function cardFacts({ step, what }: Which, image: string | null, { config, variables, ...options }: CardOptions): CardFacts {
+function cardFacts({ step, what }: Which, options: CardOptions & { readonly image: string | null }): CardFacts {
+  const { config, wire, variables, image } = options;
   const base = baseFacts(config.model.path, variables);
+  // The card as a whole loses its secrets and addresses when it is written.
+  const published = trainingConfigFromWire(publishedConfig(wire, String));
+  const environment = { ...published.environment, id: environmentName(wire.environment.id) };
   return {
-    name: escapeControls(config.name ?? config.environment.id),
+    name: escapeControls(published.name ?? environment.id),
     base,
-    environmentId: escapeControls(config.environment.id),
+    environmentId: escapeControls(environment.id),
     tags: [...(config.steps > 0 ? ['reinforcement-learning'] : []), ...(supervisedSteps(config) === 0 ? [] : ['sft'])],
     packageVersion: packageVersion(),
-    trained: escapeControls(trainedText(config, base.name)),
+    trained: escapeControls(trainedText({ ...published, environment }, base.name)),
     which: `It is ${what} after step ${step} of ${totalSteps(config)}.`,
     columns: columnsOf(
       options.rows.filter((row) => row.step <= step),
@@ -79,6 +84,11 @@ function cardFacts({ step, what }: Which, image: string | null, { config, variab
     image,
     command: ownCommand('vf-train', ['config.toml', ...(config.policy.baseUrl === null ? [] : ['--launch'])]),
   };
+}
+
+/** Of an environment that was given by its path, the last part: `toy` for `./tasks/toy.ts`. */
+function environmentName(id: string): string {
+  return isEnvironmentPath(id) ? basename(id).replace(/\.[cm]?[jt]s$/, '') : id;
 }
 
 function columnsOf(rows: readonly MetricsRow[], label: EvaluationLabel): CardColumn[] {

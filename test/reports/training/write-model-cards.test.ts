@@ -56,6 +56,18 @@ describe('writeModelCards', () => {
     expect(configIn(adapter)).toContain('dataset = "***"');
   });
 
+  it('names an environment that was given by its path by the last part, and no folder of this machine', async () => {
+    place('private');
+    const questions = folder.write('private/questions.jsonl', '');
+    const table = { environment: { id: folder.write('private/toy.ts', ''), args: { dataset: questions } }, steps: 30 };
+    const { config, wire } = resolveTrainingConfig([presetLayer(presetNamed('laptop', null)), { source: '--set', table }]);
+    const adapter = place('checkpoints/step-000030/adapter');
+    await writeModelCards(options({ config, wire, adapter }));
+    expect(cardIn(adapter)).toContain(' to play toy on questions.jsonl: ');
+    expect(cardIn(adapter)).toContain('\n          name: toy\n          type: toy\n');
+    expect(cardIn(adapter)).not.toContain('private');
+  });
+
   it('names models, and no server of the user', async () => {
     const servers = { environment: { args: { retriever: 'http://10.1.2.3:8000/retrieve' } }, model: { path: 'Qwen/Qwen3-0.6B' } };
     const { config, wire } = resolveTrainingConfig([presetLayer(presetNamed('laptop', null)), { source: '--set', table: servers }]);

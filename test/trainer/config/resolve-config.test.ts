@@ -180,6 +180,7 @@ describe('resolveTrainingConfig', () => {
       /algorithm.loss.objective \(--set\) must be "clip" or "cispo" or "importance_sampling", got "ppo"/,
     ],
     [{ optimizer: { learning_rate: 'fast' } }, 'optimizer.learning_rate (--set) must be a number above 0, got "fast"'],
+    [{ optimizer: { epsilon: 0 } }, 'optimizer.epsilon (--set) must be a number of at least 1e-30, got 0'],
     [{ optimizer: { beta1: 1 } }, 'optimizer.beta1 (--set) must be a number from 0 below 1, got 1'],
     [{ rollouts: { max_staleness: -1 } }, 'rollouts.max_staleness (--set) must be an integer of at least 0, got -1'],
     [{ policy: { base_url: 3 } }, 'policy.base_url (--set) must be a non-empty string or a list of strings or null, got 3'],
