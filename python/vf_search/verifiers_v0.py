@@ -62,8 +62,9 @@ class VfSearchEnv(vf.Environment):
 
     def _served(self, split: Any, policy: dict[str, str]) -> Environment:
         """The environment server sends requests only to hosts and with keys that its start allows."""
-        allowed = {"allow_policy_key_var": policy["api_key_var"]} if "api_key_var" in policy else {}
-        return self._open(split=split, allow_policy_host=urlsplit(policy["base_url"]).hostname, **allowed)
+        host = urlsplit(policy["base_url"]).hostname
+        allowed = {"allow_policy_key_var": f"{policy['api_key_var']}@{host}"} if "api_key_var" in policy else {}
+        return self._open(split=split, allow_policy_host=host, **allowed)
 
     @vf.teardown
     async def close(self) -> None:

@@ -6,6 +6,7 @@
  */
 import { getSystemErrorMessage } from 'node:util';
 import { CancelledError, ConfigError, errorMessage, firstError, stackTrace, VfError } from '../core/errors.ts';
+import { unmarked } from '../transport/quotes.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { withTransport } from '../transport/transport-settings.ts';
 import { WaitMeter } from '../transport/wait-meter.ts';
@@ -68,7 +69,7 @@ export async function runCommand(
     redact,
     variables: process.env,
     warn: (line) => context.note(`${name}: ${line}`),
-    note: (line) => void process.stderr.write(`${redact(line)}\n`),
+    note: (line) => void process.stderr.write(`${redact(unmarked(line))}\n`),
     report: (error) => {
       context.note(`${name}: ${errorLine(error, { hasVerbose })}`);
       const stack = context.verbose ? stackTrace(error) : null;

@@ -8,6 +8,7 @@ import { jsonOrNull } from '../schemas/json-or-null.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { isOutOfCredit, saysOutOfCredit } from '../schemas/out-of-credit.ts';
 import { refusedBy } from '../schemas/key-refusal.ts';
+import { quotation } from '../transport/quotes.ts';
 import { redactUrl } from '../transport/redact.ts';
 import { type ErrorFields, errorFields } from '../schemas/error-fields.ts';
 import { refusesLength } from './prompt-length-error.ts';
@@ -54,7 +55,7 @@ export function chatError(context: FailureContext, response: HttpResponse): Poli
     );
   if (status >= 300 && status < 400) {
     const to = response.headers['location'];
-    const remedy = typeof to === 'string' ? `Pass the URL that it names: it redirects to ${redactUrl(to).slice(0, 200)}` : 'Check the URL';
+    const remedy = typeof to === 'string' ? `Pass the URL that it names: it redirects to ${quotation(redactUrl(to).slice(0, 200))}` : 'Check the URL';
     return new PolicyError(`The API redirects instead of answering: ${failure}. ${remedy}.`, { ...options, endsRun: !hasAnswered });
   }
   if (/out of range float values/i.test(message)) return new NumericPolicyError(`The server computed NaN: ${failure}`, { status });

@@ -7,6 +7,7 @@ import { readToolCalls, returnedFields, saysSomething } from './openai-chat-mess
 import { endedByItself, finishKind } from './finish-reasons.ts';
 import type { TextSample } from './policy-client.ts';
 import { type ReportedStop, restoreStop } from './restore-stop.ts';
+import { quotation } from '../transport/quotes.ts';
 
 /** The request that a response belongs to. */
 export interface ChatContext {
@@ -29,7 +30,7 @@ export interface ChatContext {
  */
 export function readChat(answer: unknown, context: ChatContext): TextSample {
   const { stop, where, sentStop = true } = context;
-  const quote = (value: unknown) => context.hide(JSON.stringify(value) ?? 'nothing').slice(0, 200);
+  const quote = (value: unknown) => quotation(context.hide(JSON.stringify(value) ?? 'nothing').slice(0, 200));
   const { choices, error, usage } = fieldsOf(answer);
   if (saysSomething(error)) throw new PolicyError(`${where} reported the error ${quote(error)}`, { retryable: true });
   const listed: readonly unknown[] = Array.isArray(choices) ? choices : [];

@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { ConfigError, PolicyError, VfError } from '../core/errors.ts';
+import { firstNames } from '../core/first-names.ts';
 import { Random } from '../core/random.ts';
 import { VllmCompletionShape, VllmTokenizeShape } from '../schemas/vllm.ts';
 import type { PolicyCapabilities } from './policy-client.ts';
@@ -149,7 +150,7 @@ async function chooseModel(server: VllmServer, { model, signal }: ProbeOptions):
   });
   const bases = cards.filter((card) => card.parent === null);
   // Base models only: a training run loads hundreds of adapters.
-  const names = (bases.length > 0 ? bases : cards).map((card) => card.id).join(', ') || 'none';
+  const names = namesOf(bases.length > 0 ? bases : cards) || 'none';
   if (model !== null) {
     const card = cards.find(({ id }) => id === model);
     if (card !== undefined) return card;
@@ -162,6 +163,14 @@ async function chooseModel(server: VllmServer, { model, signal }: ProbeOptions):
   const [only, ...others] = bases;
   if (only !== undefined && others.length === 0) return only;
   throw new ConfigError(`${server.url} serves ${names}. Name one as the model (-m; --server-model in vf-train; policy.model in a request).`);
+}
+
+/** A server may list any number of them, of any length. */
+function namesOf(cards: readonly ModelCard[]): string {
+  return firstNames(
+    cards.map(({ id }) => id.slice(0, 200)),
+    20,
+  );
 }
 
 async function probeTokens(server: VllmServer, card: ModelCard, signal: AbortSignal): Promise<PolicyProbe> {

@@ -1,6 +1,7 @@
 /** One vLLM server: authenticated requests with deadlines and retries, typed errors, and whether it failed recently. */
 import { onAbort } from '../core/abort.ts';
 import { NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError, type VfError } from '../core/errors.ts';
+import { firstNames } from '../core/first-names.ts';
 import type { Random } from '../core/random.ts';
 import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm.ts';
 import { errorFields } from '../schemas/error-fields.ts';
@@ -161,7 +162,11 @@ export class VllmServer {
     const error = vllmError(failure, response, this.#keyRemedy());
     if (error.status !== 404 || parseVllmError(response.body.toString('utf8'))?.param !== 'model') return error;
     const names = await this.models(signal).then(
-      (models) => models.map((model) => model.id).join(', '),
+      (models) =>
+        firstNames(
+          models.map(({ id }) => id.slice(0, 200)),
+          20,
+        ),
       () => 'unknown, because it does not list them',
     );
     return new PolicyError(`The server does not have this model: ${failure}. Models it serves: ${names}`, { status: 404, endsRun: true });

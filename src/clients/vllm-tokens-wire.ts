@@ -6,6 +6,7 @@ import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts'
 import { readJson } from '../core/read-json.ts';
 import { HIGHEST_LOG_PROB, isTokenCount, renderedRequestFields, wholeSampling } from '../core/sampling.ts';
 import { type VllmCompletion, VllmCompletionShape, type WireShape } from '../schemas/vllm.ts';
+import { quotation } from '../transport/quotes.ts';
 import type { GenerateRequest, PolicyRef, TokenSample } from './policy-client.ts';
 import { PromptGrowth } from './prompt-growth.ts';
 import { alignTokens } from './vllm-tokens-align.ts';
@@ -170,7 +171,8 @@ export function readChoice(answer: VllmCompletion, context: CompletionContext): 
   const { text, token_ids: ids, logprobs, finish_reason: finish, stop_reason: stopReason = null } = answer.choices[0]!;
   assertPossible(ids, logprobs, context);
   if (finish !== 'stop' && finish !== 'length') {
-    throw new PolicyError(`${where} finished with the reason ${JSON.stringify(finish)}, which is neither "stop" nor "length"`, {
+    const reason = quotation(JSON.stringify(finish).slice(0, 200));
+    throw new PolicyError(`${where} finished with the reason ${reason}, which is neither "stop" nor "length"`, {
       retryable: finish === 'abort' || finish === null,
     });
   }

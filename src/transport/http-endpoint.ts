@@ -8,6 +8,7 @@ import { abortError, onAbort } from '../core/abort.ts';
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../core/errors.ts';
 import { headerCredentials, urlCredentials } from './credentials.ts';
 import { isProxyRefusal, openConnections, type Proxy, proxyFailure, proxyFor } from './proxy.ts';
+import { quotation } from './quotes.ts';
 import { RateLimit } from './rate-limit.ts';
 import { redactUrl, secretRedactor } from './redact.ts';
 import { requestedWaitMs, retryAfterMs } from './requested-wait.ts';
@@ -205,10 +206,11 @@ export function httpErrorText(method: string, url: string, status: number, body:
   // The slice avoids decoding a 64 MB error page. Secrets are hidden before the cut to 200: a truncated secret would not be recognised.
   const head = typeof body === 'string' ? body.slice(0, QUOTED_BYTES) : body.subarray(0, QUOTED_BYTES).toString('utf8');
   const text = hide(head).slice(0, 200);
-  return `[${method}] ${redactUrl(url)}: ${status} ${text
+  const line = text
     .toWellFormed()
     .replace(/[\s\p{Cc}]+/gu, ' ')
-    .trim()}`.trim();
+    .trim();
+  return `[${method}] ${redactUrl(url)}: ${status} ${quotation(line)}`.trim();
 }
 
 /** Error options for an unexpected status: 408, 409, 425, 429 and 5xx are retryable, except 501 and 505. */
@@ -223,7 +225,7 @@ export function statusOptions({ status, headers, body }: Pick<HttpResponse, 'sta
 function encodingProblem({ status, headers, body }: HttpResponse): string | null {
   const encoding = single(headers['content-encoding']).trim().toLowerCase();
   if (encoding === '' || encoding === 'identity' || body.length === 0) return null;
-  return `answered ${status} with Content-Encoding: ${encoding.slice(0, 40)}, which is not supported; switch off compression in the server or in the proxy before it`;
+  return `answered ${status} with Content-Encoding: ${quotation(encoding.slice(0, 40))}, which is not supported; switch off compression in the server or in the proxy before it`;
 }
 
 function single(value: string | string[] | undefined): string {

@@ -12,6 +12,8 @@ export interface TransportSettings {
   readonly maxWaitMs: number;
   /** The waits for rate limits so far. */
   readonly waits: WaitMeter;
+  /** True if errors mark what they quote of a server's answer (`quotation`). @default false */
+  readonly marksQuotations: boolean;
   /** The caller's names of its settings, for errors. @default those of the library's options */
   readonly names: { readonly maxWait: string; readonly maxConcurrent: string };
 }
@@ -23,6 +25,7 @@ const DEFAULTS: TransportSettings = {
   variables: {},
   maxWaitMs: DEFAULT_MAX_WAIT_MS,
   waits: new WaitMeter(),
+  marksQuotations: false,
   names: { maxWait: 'maxWaitMs', maxConcurrent: 'maxConcurrent' },
 };
 

@@ -1,15 +1,20 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type AttackedServer, peakGrowth, startServer } from './attacked-process.ts';
+import { loopback, sendJson } from '../transport/loopback.ts';
 import { ask, type HttpTarget, withstandsHttpAttacks } from './http-attacks.ts';
 
 const MEBIBYTE = 2 ** 20;
 const KEY = 'an-api-key-for-tests';
+/** That the user of the server has for other things. */
+const OTHER_KEYS = { OPENAI_API_KEY: 'sk-of-the-user', SERPER_API_KEY: 'serper-of-the-user', NAMED_KEY: 'key-of-one-server' };
 
 let server: AttackedServer;
 beforeAll(async () => {
   const args = ['environment', 'search-r1', '-a', '{"dataset": "fact-world", "corpus": "fact-world"}', '--tokenizer', 'nano-base'];
-  server = await startServer([...args, '--max-sessions', '64', '--api-key-var', 'TEST_KEY'], { env: { TEST_KEY: KEY } });
+  server = await startServer([...args, '--max-sessions', '64', '--api-key-var', 'TEST_KEY', '--allow-policy-key-var', 'NAMED_KEY@127.0.0.1:1'], {
+    env: { TEST_KEY: KEY, ...OTHER_KEYS },
+  });
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
@@ -101,7 +106,7 @@ describe('vf-serve environment under attack', () => {
     await remove(id);
   });
 
-  it('asks no server beyond this machine, and sends no variable but keys', async () => {
+  it('asks no server beyond this machine, and sends no variable that its start does not name for that server', async () => {
     const policy = (changes: object) =>
       JSON.stringify({ example_ids: ['fw_211_mayor_h'], policy: { base_url: 'http://127.0.0.1:9/v1', ...changes } });
     for (const base_url of [
@@ -115,14 +120,32 @@ describe('vf-serve environment under attack', () => {
       expect(status).toBe(422);
       expect(body).not.toContain('pw@');
     }
-    for (const api_key_var of ['TEST_KEY', 'PATH', 'HOME']) {
+    for (const api_key_var of ['TEST_KEY', 'PATH', 'HOME', ...Object.keys(OTHER_KEYS)]) {
       const { status, body } = await ask(rollouts, policy({ api_key_var }));
       expect(status).toBe(422);
       expect(body).not.toContain(KEY);
     }
   });
 
-  it('shows its key in no answer and no line', () => {
+  it('gives no key to a listener of the caller', async () => {
+    const keys: unknown[] = [];
+    await using listener = await loopback(({ headers: { authorization } }, response) => {
+      keys.push(authorization);
+      sendJson(response, 404, { error: { message: 'a secret of another service' } });
+    });
+    const asked = (api_key_var?: string) =>
+      ask(rollouts, JSON.stringify({ example_ids: ['fw_211_mayor_h'], policy: { base_url: `${listener.url}/v1`, api_key_var } }));
+    for (const name of Object.keys(OTHER_KEYS)) expect((await asked(name)).status).toBe(422);
+    expect(listener.requests).toEqual([]);
+    const { status, body } = await asked();
+    expect({ status, body }).toMatchObject({ status: 422, body: expect.stringContaining(': 404') as string });
+    expect(new Set(keys)).toEqual(new Set([undefined]));
+    // The server's log has what the caller must not read.
+    expect(body).not.toContain('another service');
+  });
+
+  it('shows no key in any answer or line', () => {
+    for (const key of Object.values(OTHER_KEYS)) expect(server.stdout + server.stderr).not.toContain(key);
     expect(server.stdout + server.stderr).not.toContain(KEY);
   });
 });

@@ -8,6 +8,8 @@ import { type AttackedProcess, openConnections, peakGrowth, sendRaw, startComman
 
 const MEBIBYTE = 2 ** 20;
 const WORLD = JSON.stringify({ dataset: 'fact-world', corpus: 'fact-world' });
+/** That the user of the server has for other things. */
+const OTHER_KEYS = { OPENAI_API_KEY: 'sk-of-the-user', PRIME_API_KEY: 'prime-of-the-user' };
 /** Of fact-world. */
 const ROW = { idx: 0 };
 
@@ -15,7 +17,13 @@ let server: AttackedProcess;
 let address: string;
 let client: WireClient;
 beforeAll(async () => {
-  server = startCommand('vf-serve', ['verifiers', 'search-r1', '-a', WORLD, '--bind', 'tcp://127.0.0.1:0', '--max-sessions', '4']);
+  server = startCommand(
+    'vf-serve',
+    ['verifiers', 'search-r1', '-a', WORLD, '--bind', 'tcp://127.0.0.1:0', '--max-sessions', '4', '--allow-policy-key-var', 'NO_SUCH_API_KEY'],
+    {
+      env: OTHER_KEYS,
+    },
+  );
   await Promise.race([until(() => server.stdout.includes('\n')), server.ended]);
   address = server.stdout.trim();
   client = new WireClient(address);
@@ -83,6 +91,18 @@ describe('vf-serve verifiers under attack', () => {
       for (let i = 0; i < 3; i++) expect((await client.askBytes('run', payload)).reply.error).toMatch(/^ValueError: /);
     });
     expect(grown).toBeLessThan(250 * MEBIBYTE);
+    await isWell();
+  });
+
+  it('gives no key to a listener of the client, as a key or in a header', async () => {
+    await using listener = await loopback((_, response) => sendJson(response, 404, {}));
+    for (const name of Object.keys(OTHER_KEYS)) {
+      for (const named of [{ api_key_var: name }, { api_key_var: '', headers_from_env: { 'x-key': name } }]) {
+        const { reply } = await client.ask('run', run({ task_data: ROW, client: { base_url: `${listener.url}/v1`, type: 'eval', ...named } }));
+        expect(reply.error).toMatch(/^ConfigError: client\.\w+ is "\w+"\. A variable is sent only if/);
+      }
+    }
+    expect(listener.requests).toEqual([]);
     await isWell();
   });
 

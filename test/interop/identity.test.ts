@@ -116,7 +116,10 @@ describePeer('verifiers', {}, () => {
     const exported = await own.exported();
     expect(exported.size).toBe(ROWS);
     await using server = await serveCommand(['environment', 'search-r1', '-a', WORLD, '--tokenizer', tokenizerFolder()]);
-    await using wire = await serveCommand(['verifiers', 'search-r1', '-a', WORLD], {}, ['--bind', 'tcp://127.0.0.1:0']);
+    await using wire = await serveCommand(['verifiers', 'search-r1', '-a', WORLD, '--allow-policy-key-var', 'VLLM_API_KEY'], {}, [
+      '--bind',
+      'tcp://127.0.0.1:0',
+    ]);
 
     const asked = compared(await rolloutLines(server.url, { base_url: url, model }, [...exported.keys()]), exported);
     const words = [server.url, url, model, String(ROWS), String(MOST_TOKENS)];

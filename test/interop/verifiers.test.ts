@@ -60,7 +60,10 @@ async function searching(url: string): Promise<string> {
 describePeer('verifiers', { quick: true }, () => {
   let server: ServedCommand;
   beforeAll(async () => {
-    server = await serveCommand(['verifiers', 'search-r1', '-a', WORLD], {}, ['--bind', 'tcp://127.0.0.1:0']);
+    server = await serveCommand(['verifiers', 'search-r1', '-a', WORLD, '--allow-policy-key-var', 'VLLM_API_KEY'], {}, [
+      '--bind',
+      'tcp://127.0.0.1:0',
+    ]);
   });
   afterAll(() => server?.[Symbol.asyncDispose]());
 

@@ -3,6 +3,7 @@ import { defineCommand } from '../options/define-command.ts';
 import { wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
 import { API_KEY, listening, VERBOSE } from '../options/shared-options.ts';
+import { withTransport } from '../../transport/transport-settings.ts';
 import { ALLOWED, SERVED, SERVED_ENVIRONMENT, TOKENIZER } from './served-options.ts';
 
 const NOTES = `
@@ -79,6 +80,6 @@ export const environmentCommand = defineCommand({
   arguments: SERVED_ENVIRONMENT,
   options: OPTIONS,
   notes: NOTES,
-  run: async ({ arguments: { environment }, options, context }) =>
-    (await import('./serve-environment.ts')).serveEnvironment(environment, options, context),
+  run: ({ arguments: { environment }, options, context }) =>
+    withTransport({ marksQuotations: true }, async () => (await import('./serve-environment.ts')).serveEnvironment(environment, options, context)),
 });

@@ -16,8 +16,14 @@ export const SERVED = {
 };
 
 export const ALLOWED = {
-  allowPolicyHost: texts('a host beyond this machine whose policy server requests may name', { placeholder: 'HOST' }),
-  allowPolicyKeyVar: texts('a variable that requests may name as api_key_var, in addition to those that end in _API_KEY', { placeholder: 'NAME' }),
+  allowPolicyHost: texts(
+    'a host whose policy server requests may name, in addition to those of this machine; a server that is open to the network needs it for those too',
+    { placeholder: 'HOST[:PORT]' },
+  ),
+  allowPolicyKeyVar: texts('a variable that requests may have sent to a policy server as its key: to any that they may name, or to HOST alone', {
+    placeholder: 'NAME[@HOST[:PORT]]',
+    otherwise: 'none',
+  }),
   exitWithStdin: flag('stop when stdin is closed, so that the server ends with the process that started it'),
 };
 

@@ -3,6 +3,7 @@ import { defineCommand } from '../options/define-command.ts';
 import { flag, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
 import { VERBOSE } from '../options/shared-options.ts';
+import { withTransport } from '../../transport/transport-settings.ts';
 import { ALLOWED, SERVED, SERVED_ENVIRONMENT } from './served-options.ts';
 
 const NOTES = `
@@ -10,15 +11,16 @@ Serves an environment over the wire of verifiers 0.4.0 (ZeroMQ and MessagePack),
 as its own environment server does, so that trainers which speak it play this
 environment: prime-rl, torchtitan, or a program with verifiers' EnvClient.
   npm install zeromq@6.8.0 @msgpack/msgpack@3.1.3
-  vf-serve verifiers search-r1 --split train --bind tcp://127.0.0.1:5000
+  vf-serve verifiers search-r1 --split train --bind tcp://127.0.0.1:5000 \\
+      --allow-policy-key-var VLLM_API_KEY
 The trainer names a row and its policy server with each run, and gets a trace:
 messages with token ids, masks and log-probs, rewards by name with their
 weights, and metrics. A rollout that failed is "ok": false with its errors, and
 no rewards.
 
 The policy server is asked by token ids where it can (vLLM, vf-serve policy),
-else by chat. Its key is read from the variable that the trainer names; where
-that holds nothing, no key is sent.
+else by chat. Its key is read from the variable that the trainer names,
+which --allow-policy-key-var must name too; if it holds nothing, no key is sent.
 
 A run names its row by task_data.example_id, else by its place as task_data.idx;
 the answer's task.key and task.hash are the row's id. The method "tasks" lists
@@ -49,6 +51,6 @@ export const verifiersCommand = defineCommand({
   arguments: SERVED_ENVIRONMENT,
   options: OPTIONS,
   notes: NOTES,
-  run: async ({ arguments: { environment }, options, context }) =>
-    (await import('./serve-verifiers.ts')).serveVerifiers(environment, options, context),
+  run: ({ arguments: { environment }, options, context }) =>
+    withTransport({ marksQuotations: true }, async () => (await import('./serve-verifiers.ts')).serveVerifiers(environment, options, context)),
 });

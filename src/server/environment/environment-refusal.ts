@@ -1,5 +1,6 @@
 /** A refused request, as `{error: {type, message}}`. */
 import { CancelledError, ConfigError, PolicyError, VfError, type VfErrorOptions } from '../../core/errors.ts';
+import { withoutQuotations } from '../../transport/quotes.ts';
 
 export type RefusalStatus = 400 | 401 | 403 | 404 | 405 | 408 | 409 | 413 | 415 | 422 | 424 | 500 | 502 | 503;
 
@@ -38,8 +39,8 @@ const TYPES: Readonly<Record<RefusalStatus, string>> = {
 export function refusalOf(error: unknown): EnvironmentRefusal {
   if (error instanceof EnvironmentRefusal) return error;
   const cause = { cause: error };
-  if (error instanceof ConfigError) return new EnvironmentRefusal(422, error.message, cause);
+  if (error instanceof ConfigError) return new EnvironmentRefusal(422, withoutQuotations(error.message), cause);
   if (error instanceof CancelledError) return new EnvironmentRefusal(503, 'The server is stopping', cause);
-  if (error instanceof PolicyError) return new EnvironmentRefusal(502, error.message, cause);
+  if (error instanceof PolicyError) return new EnvironmentRefusal(502, withoutQuotations(error.message), cause);
   return new EnvironmentRefusal(500, 'Internal Server Error', cause);
 }

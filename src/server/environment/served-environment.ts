@@ -9,6 +9,7 @@ import type { RoleModels } from '../../core/model.ts';
 import type { RolloutError, ScoredGroup } from '../../rollouts/rollout.ts';
 import { type RolloutGroup, runRollouts } from '../../rollouts/run-rollouts.ts';
 import type { LocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
+import { withoutQuotations } from '../../transport/quotes.ts';
 
 export type Split = 'train' | 'eval';
 
@@ -51,6 +52,7 @@ export class ServedEnvironment {
   readonly split: Split;
   readonly tokenizer: CallerTokenizer | null;
   readonly callerModels: ServedEnvironmentOptions['callerModels'];
+  /** Removes secrets from an error's message, and what it quotes of other servers' answers. */
   readonly redact: (text: string) => string;
   readonly #seed: number;
   readonly #onFailedRollout: NonNullable<ServedEnvironmentOptions['onFailedRollout']>;
@@ -62,7 +64,7 @@ export class ServedEnvironment {
     this.split = split;
     this.tokenizer = tokenizer;
     this.callerModels = callerModels;
-    this.redact = redact;
+    this.redact = (text) => withoutQuotations(redact(text));
     this.#seed = seed;
     this.#onFailedRollout = onFailedRollout;
   }

@@ -1,10 +1,9 @@
 /** Policy servers that callers name. Each is probed once, and its connections are kept for a while, because callers come back with every batch. */
 import type { PolicyClient, Sampling } from '../../clients/policy-client.ts';
 import { untilAborted } from '../../core/abort.ts';
-import { ConfigError, CancelledError } from '../../core/errors.ts';
+import { CancelledError } from '../../core/errors.ts';
 import type { RoleModels } from '../../core/model.ts';
-import { redactUrl } from '../../transport/redact.ts';
-import { isLoopback } from '../listen.ts';
+import { AllowedPolicies, type AllowedPoliciesOptions } from './allowed-policies.ts';
 
 export interface PolicyAddress {
   readonly baseUrl: string;
@@ -30,7 +29,7 @@ export interface ServedPolicy extends AsyncDisposable {
   readonly models: RoleModels | null;
 }
 
-export interface ServedPoliciesOptions {
+export interface ServedPoliciesOptions extends AllowedPoliciesOptions {
   /** Probes the server and opens a client. Throws ConfigError or PolicyError. */
   readonly open: (address: PolicyAddress, signal: AbortSignal) => Promise<ServedPolicy>;
   /** Reads sampling parameters as OpenAI's API names them, for a policy of that kind. Throws ConfigError. */
@@ -38,12 +37,6 @@ export interface ServedPoliciesOptions {
     fields: Readonly<Record<string, unknown>>,
     kind?: PolicyAddress['kind'],
   ) => { readonly sampling: Sampling; readonly maxTokens: number | null };
-  /** The name of the policy's field in requests, for errors. @default 'policy' */
-  readonly field?: string;
-  /** Hosts beyond this machine that a caller may name. @default none */
-  readonly allowedHosts?: readonly string[];
-  /** Variables that a caller may name in addition to those that end in _API_KEY. @default none */
-  readonly allowedKeyVariables?: readonly string[];
   /** The time for which an unused policy stays open, in milliseconds. @default 60000 */
   readonly keepMs?: number;
 }
@@ -61,9 +54,12 @@ export class ServedPolicies {
   readonly #options: ServedPoliciesOptions;
   readonly #opened = new Map<string, Opened>();
   readonly #closed = new AbortController();
+  readonly #allowed: AllowedPolicies;
 
+  /** Throws ConfigError for an allowed host or variable that is none. */
   constructor(options: ServedPoliciesOptions) {
     this.#options = options;
+    this.#allowed = new AllowedPolicies(options);
   }
 
   readSampling(fields: Readonly<Record<string, unknown>>, kind?: PolicyAddress['kind']): ReturnType<ServedPoliciesOptions['readSampling']> {
@@ -89,25 +85,13 @@ export class ServedPolicies {
 
   /** Throws ConfigError unless a caller may name this server and this key. */
   assertAllowed({ baseUrl, keyVariable }: Pick<PolicyAddress, 'baseUrl' | 'keyVariable'>): void {
-    const { allowedHosts = [], field = 'policy' } = this.#options;
-    const url = URL.parse(baseUrl);
-    const shown = JSON.stringify(redactUrl(baseUrl));
-    if (url === null || !/^https?:$/.test(url.protocol))
-      throw new ConfigError(`${field}.base_url is ${shown}. It must begin with http:// or https://.`);
-    const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
-    if (!isLoopback(host) && !allowedHosts.includes(host)) {
-      throw new ConfigError(`${field}.base_url is ${shown}, beyond this machine. Start the server with --allow-policy-host ${host} to allow it.`);
-    }
-    if (keyVariable !== null) this.assertVariableAllowed(keyVariable, 'api_key_var');
+    this.#allowed.assertServer(baseUrl);
+    if (keyVariable !== null) this.#allowed.assertVariable(keyVariable, 'api_key_var', baseUrl);
   }
 
-  /** Throws ConfigError unless a caller may have the value of this variable sent to its policy server. `name` is that of the request's field. */
-  assertVariableAllowed(variable: string, name: string): void {
-    const { allowedKeyVariables = [], field = 'policy' } = this.#options;
-    if (/^[A-Z][A-Z0-9_]*_API_KEY$/.test(variable) || allowedKeyVariables.includes(variable)) return;
-    throw new ConfigError(
-      `${field}.${name} is ${JSON.stringify(variable.slice(0, 64))}. A variable whose name does not end in _API_KEY may be sent only if the server was started with --allow-policy-key-var NAME.`,
-    );
+  /** Throws ConfigError unless a caller may have the value of this variable sent to this server. `name` is that of the request's field. */
+  assertVariableAllowed(variable: string, name: string, baseUrl: string): void {
+    this.#allowed.assertVariable(variable, name, baseUrl);
   }
 
   async close(): Promise<void> {

@@ -48,7 +48,7 @@ export async function startEnvironmentServer(options: EnvironmentServerOptions):
   }
   const served = new ServedEnvironment(options);
   const episodes = new CallerEpisodes({ served, maxSessions, idleTimeoutMs, stepTimeoutMs, onFailure });
-  const policies = new ServedPolicies(options.policies);
+  const policies = new ServedPolicies({ ...options.policies, isOpen: !isLoopback(host) });
   const jobs = new RolloutJobs({
     served,
     policies,

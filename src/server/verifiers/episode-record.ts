@@ -83,7 +83,7 @@ function callsOf({ generations, policy }: RecordedRun, nodes: readonly WireNode[
   });
 }
 
-function traceFields(rollout: RecordedRun, { weights }: EpisodeRecordOptions): WireTraceFields {
+function traceFields(rollout: RecordedRun, { weights, redact }: EpisodeRecordOptions): WireTraceFields {
   const { error, stop, row, policy, rolloutId, isTruncated, isCut, timing } = rollout;
   return {
     agent: { config: { model: policy.model }, name: 'agent', trainable: true },
@@ -95,7 +95,9 @@ function traceFields(rollout: RecordedRun, { weights }: EpisodeRecordOptions): W
       stop_condition: stop,
       is_truncated: isTruncated,
       is_cut: isCut,
-      ...(rollout.metricErrors === undefined ? {} : { metric_errors: rollout.metricErrors }),
+      ...(rollout.metricErrors === undefined
+        ? {}
+        : { metric_errors: Object.fromEntries(Object.entries(rollout.metricErrors).map(([name, text]) => [name, redact(text)])) }),
     },
     is_completed: true,
     ok: error === null,

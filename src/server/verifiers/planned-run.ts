@@ -74,10 +74,13 @@ function rowOf({ example_id: exampleId = null, idx = null }: RunRequest['task_da
 }
 
 /** A variable without a value adds no header, as in verifiers. */
-function headersOf({ headers, headers_from_env: fromVariables }: RunRequest['client'], { policies, variables }: PlanOptions): Record<string, string> {
+function headersOf(
+  { base_url, headers, headers_from_env: fromVariables }: RunRequest['client'],
+  { policies, variables }: PlanOptions,
+): Record<string, string> {
   const found = { ...headers };
   for (const [name, variable] of Object.entries(fromVariables ?? {})) {
-    policies.assertVariableAllowed(variable, 'headers_from_env');
+    policies.assertVariableAllowed(variable, 'headers_from_env', base_url);
     const value = variables[variable];
     if (value !== undefined && value !== '') found[name] = value;
   }

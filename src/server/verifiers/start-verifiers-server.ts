@@ -7,7 +7,7 @@ import { ServedPolicies, type ServedPoliciesOptions } from '../environment/serve
 import { Answers } from './answers.ts';
 import { VerifiersRuns } from './verifiers-runs.ts';
 import { loadWireLibraries } from './wire-libraries.ts';
-import { WireSocket } from './wire-socket.ts';
+import { isOpenToNetwork, WireSocket } from './wire-socket.ts';
 
 export interface VerifiersServerOptions extends Omit<ServedEnvironmentOptions, 'tokenizer' | 'callerModels'> {
   /** Policy servers that clients name in their requests. */
@@ -39,7 +39,7 @@ export async function startVerifiersServer(options: VerifiersServerOptions): Pro
   const { address, allowsNetwork = false, maxSessions = 1024, maxWaiting, variables, version, onFailure = () => {} } = options;
   const { zeromq, msgpack } = await loadWireLibraries();
   const served = new ServedEnvironment({ ...options, tokenizer: null, callerModels: () => null });
-  const policies = new ServedPolicies({ ...options.policies, field: 'client' });
+  const policies = new ServedPolicies({ ...options.policies, field: 'client', isOpen: isOpenToNetwork(address) });
   const runs = new VerifiersRuns({ served, policies, maxSessions, version, ...(maxWaiting === undefined ? {} : { maxWaiting }) });
   const socket = await WireSocket.bind(zeromq, {
     address,

@@ -103,6 +103,11 @@ export class WireSocket {
   }
 }
 
+/** True if other machines reach the address. Throws ConfigError if it is none. */
+export function isOpenToNetwork(address: string): boolean {
+  return !isLoopback(parseAddress(address).host);
+}
+
 function parseAddress(address: string): { readonly host: string; readonly port: number } {
   const [, ipv6, name, digits] = /^tcp:\/\/(?:\[([0-9a-fA-F:.]+)\]|([\w.*-]+)):(\d{1,5})$/.exec(address) ?? [];
   const host = ipv6 ?? name;

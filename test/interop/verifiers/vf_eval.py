@@ -16,6 +16,7 @@ output_dir = "out"
 limit = 3
 [client]
 base_url = "{base_url}"
+api_key_var = "VLLM_API_KEY"
 [sampling]
 temperature = 1.0
 max_tokens = 48

@@ -58,7 +58,8 @@ describe('plannedRun', () => {
   });
 
   it('sends headers from variables that a caller may name, where they hold something', async () => {
-    const options = { variables: { ROUTER_API_KEY: 'k', EMPTY_API_KEY: '', HOME: '/root' } };
+    const names = ['ROUTER_API_KEY', 'EMPTY_API_KEY', 'UNSET_API_KEY'];
+    const options = { variables: { ROUTER_API_KEY: 'k', EMPTY_API_KEY: '', HOME: '/root' }, policies: { allowedKeyVariables: names } };
     const client = {
       base_url,
       headers: { 'x-one': '1' },
@@ -66,7 +67,9 @@ describe('plannedRun', () => {
     };
     expect(await opened({ client }, options)).toMatchObject({ headers: { 'x-one': '1', 'x-key': 'k' } });
     const nosy = { client: { base_url, headers_from_env: { 'x-home': 'HOME' } } };
-    expect(await opened(nosy, options)).toMatch(/^ConfigError: client\.headers_from_env is "HOME"\. A variable whose name does not end in _API_KEY/);
+    expect(await opened(nosy, options)).toMatch(
+      /^ConfigError: client\.headers_from_env is "HOME"\. A variable is sent only if the server was started with --allow-policy-key-var NAME/,
+    );
     expect(await opened(nosy, { ...options, policies: { allowedKeyVariables: ['HOME'] } })).toMatchObject({ headers: { 'x-home': '/root' } });
   });
 
