@@ -1,9 +1,11 @@
 /** Checks that the worker and vLLM can load the base model's folder: it needs a configuration, a tokenizer, and complete safetensors instead of pickles. */
 import { closeSync, existsSync, readdirSync, readSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { adapterConfig, jsonObjectAt, modelFacts } from '../files/model-facts.ts';
+import { jsonObjectAt, modelFacts } from '../files/model-facts.ts';
+import { ConfigError } from '../core/errors.ts';
 import { openRegularFileSync } from '../files/regular-file.ts';
 import { type ModelShape, readModelShape } from '../launch/model-shape.ts';
+import { assertStartAdapter } from '../trainer/gradients/assert-start-adapter.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { shellCommand } from '../reports/text/own-command.ts';
 import { bytesText } from '../reports/text/number-text.ts';
@@ -42,25 +44,14 @@ export function checkModel(path: string): ModelCheck {
   return { findings, bytes, shape: config === null ? null : readModelShape(path), window };
 }
 
-export function checkInitialAdapter(path: string, { rank, alpha, targets }: TrainingConfig['lora']): Finding {
-  const config = adapterConfig(path);
-  const remedy = 'set [model].initial_adapter to a PEFT folder: adapter_config.json and adapter_model.safetensors';
-  if (config === null || !existsSync(join(path, 'adapter_model.safetensors')))
-    return missing('adapter', `${path} is not a PEFT folder with safetensors`, remedy);
-  const { r, lora_alpha: scale, target_modules: modules } = config;
-  const names = (paths: readonly unknown[]) => [...new Set(paths.map((name) => String(name).split('.').at(-1)!))].toSorted();
-  const settings = [
-    ['rank', r, rank],
-    ['alpha', scale, alpha],
-    // A pattern has no meaning without the model's layers.
-    ...(Array.isArray(modules) ? [['targets', names(modules), targets.toSorted()] as const] : []),
-  ] as const;
-  for (const [key, its, wanted] of settings) {
-    const [found, expected] = [JSON.stringify(its), JSON.stringify(wanted)];
-    if (found !== expected)
-      return missing('adapter', `${path} has ${key} ${found}, but [lora].${key} is ${expected}`, `set [lora].${key} to ${found}`);
+export async function checkInitialAdapter(path: string, lora: TrainingConfig['lora']): Promise<Finding> {
+  try {
+    await assertStartAdapter(path, lora);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return missing('adapter', error.message, 'name another adapter in [model].initial_adapter, or change [lora] as it says');
   }
-  return ok('adapter', `${path}, rank ${rank}`);
+  return ok('adapter', `${path}, rank ${lora.rank}`);
 }
 
 function configFinding(path: string, config: Readonly<Record<string, unknown>> | null, bytes: number): Finding {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkInitialAdapter, checkModel } from '../../src/doctor/check-model.ts';
 import type { TrainingConfig } from '../../src/schemas/training-config.ts';
+import { writeAdapter } from '../trainer/publisher/adapter-files.ts';
 
 const nano = join(import.meta.dirname, '../models/nano-base');
 const weights = () => readFileSync(join(nano, 'model.safetensors'));
@@ -62,17 +63,20 @@ describe('checkModel', () => {
 });
 
 describe('checkInitialAdapter', () => {
-  it('requires a PEFT folder with the rank, alpha and targets of the run', () => {
-    const settings = { r: 8, lora_alpha: 16, target_modules: ['model.layers.0.self_attn.v_proj', 'q_proj'] };
-    const adapter = folder({ 'adapter_config.json': JSON.stringify(settings), 'adapter_model.safetensors': weights() });
-    const lora: TrainingConfig['lora'] = { rank: 8, alpha: 16, targets: ['q_proj', 'v_proj'] };
-    expect(checkInitialAdapter(adapter, lora)).toMatchObject({ state: 'ok' });
-    expect(checkInitialAdapter(adapter, { ...lora, rank: 16 })).toMatchObject({ state: 'missing', remedy: 'set [lora].rank to 8' });
-    expect(checkInitialAdapter(adapter, { ...lora, alpha: 32 })).toMatchObject({ state: 'missing', remedy: 'set [lora].alpha to 16' });
-    expect(checkInitialAdapter(adapter, { ...lora, targets: ['q_proj'] })).toMatchObject({
-      state: 'missing',
-      remedy: 'set [lora].targets to ["q_proj","v_proj"]',
-    });
-    expect(checkInitialAdapter(nano, lora)).toMatchObject({ state: 'missing', text: `${nano} is not a PEFT folder with safetensors` });
+  it('requires a PEFT folder with the rank, alpha and targets of the run, and names the setting to change', async () => {
+    const adapter = join(mkdtempSync(join(tmpdir(), 'vf-model-')), 'adapter');
+    writeAdapter(adapter);
+    const lora: TrainingConfig['lora'] = {
+      rank: 4,
+      alpha: 8,
+      targets: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'],
+    };
+    expect(await checkInitialAdapter(adapter, lora)).toMatchObject({ state: 'ok' });
+    for (const [key, value] of Object.entries({ rank: 16, alpha: 32, targets: ['q_proj'] }))
+      expect(await checkInitialAdapter(adapter, { ...lora, [key]: value })).toMatchObject({
+        state: 'missing',
+        text: expect.stringContaining(`Set lora.${key} to`),
+      });
+    expect(await checkInitialAdapter(nano, lora)).toMatchObject({ state: 'missing', text: expect.stringContaining('adapter_config.json') });
   });
 });

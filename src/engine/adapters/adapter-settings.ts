@@ -1,7 +1,8 @@
-/** Reads and checks adapter_config.json of a PEFT LoRA. Every field that changes what the adapter computes is either honoured or refused. */
+/** Reads and checks adapter_config.json of a PEFT LoRA. Every field that changes what the adapter computes is either honoured or refused (plain-lora.ts). */
 import { EngineInputError } from '../engine-errors.ts';
 import type { ByteSource } from '../../files/byte-source.ts';
 import { type JsonObject, readJsonObject, shown } from '../model/json-file.ts';
+import { adapterFault } from './plain-lora.ts';
 
 export interface AdapterSettings {
   readonly rank: number;
@@ -10,29 +11,11 @@ export interface AdapterSettings {
   readonly scale: number;
   /** Last parts or whole paths of the modules; null for a pattern or `all-linear`, in which case the tensors decide. */
   readonly targets: readonly string[] | null;
-  /** True if some layers of the targets may lack tensors. */
-  readonly isPartial: boolean;
+  /** The field because of which some layers of the targets may lack tensors; null if none may. */
+  readonly partialBy: 'layers_to_transform' | 'exclude_modules' | null;
 }
 
-/** Fields that must be absent, null, or one of these values, which have no effect. */
-const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
-  bias: ['none'],
-  lora_bias: [false],
-  use_dora: [false],
-  use_qalora: [false],
-  use_bdlora: [false],
-  fan_in_fan_out: [false],
-  modules_to_save: [[]],
-  rank_pattern: [{}],
-  alpha_pattern: [{}],
-  target_parameters: [[]],
-  trainable_token_indices: [[], {}],
-  layer_replication: [[]],
-  alora_invocation_tokens: [[]],
-  megatron_config: [{}],
-  // PEFT's other values change the base's own weights when the adapter is loaded.
-  init_lora_weights: [true, false, 'gaussian', 'eva', 'orthogonal'],
-};
+const PARTIAL = ['layers_to_transform', 'exclude_modules'] as const;
 
 /** Rejects with EngineInputError: `not_found`, `unsupported` for a feature that this engine lacks, `invalid` for a broken file. */
 export async function readAdapterSettings(source: ByteSource, name: string, { maxRank }: { readonly maxRank: number }): Promise<AdapterSettings> {
@@ -44,11 +27,12 @@ export async function readAdapterSettings(source: ByteSource, name: string, { ma
     throw new EngineInputError(`${key} in ${path} must be ${expected}, got ${shown(config[key])}`, { code });
   };
   if (config['peft_type'] !== 'LORA') refuse('peft_type', '"LORA"');
-  for (const [key, neutral] of Object.entries(NEUTRAL)) {
-    const value = config[key] ?? null;
-    if (value !== null && !neutral.some((other) => JSON.stringify(other) === JSON.stringify(value))) {
-      refuse(key, `${JSON.stringify(neutral[0])} or absent: only plain LoRA with one rank and one scale is supported`);
-    }
+  const fault = adapterFault(config);
+  if (fault !== null) {
+    const { key, neutral, reason } = fault;
+    throw new EngineInputError(`${key} in ${path} must be ${JSON.stringify(neutral)} or absent, got ${shown(config[key])}: ${reason}`, {
+      code: 'unsupported',
+    });
   }
   const { r: rank, lora_alpha: alpha, use_rslora: rsLora = null } = config;
   if (typeof rank !== 'number' || !Number.isSafeInteger(rank) || rank < 1) return refuse('r', 'a whole number from 1', 'invalid');
@@ -61,7 +45,7 @@ export async function readAdapterSettings(source: ByteSource, name: string, { ma
     alpha,
     scale: alpha / (rsLora === true ? Math.sqrt(rank) : rank),
     targets: typeof targets === 'string' ? null : targets,
-    isPartial: ['layers_to_transform', 'exclude_modules'].some((key) => !['null', '[]'].includes(JSON.stringify(config[key] ?? null))),
+    partialBy: PARTIAL.find((key) => !['null', '[]'].includes(JSON.stringify(config[key] ?? null))) ?? null,
   };
 }
 

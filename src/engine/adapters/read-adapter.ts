@@ -45,26 +45,39 @@ export async function readAdapter(
 ): Promise<ReadAdapter> {
   await checkFolder(source);
   const settings = await readAdapterSettings(source, ADAPTER_CONFIG, { maxRank });
+  return withWeights(source, async (path, file, stored) => {
+    const tensors: AdapterTensors[] = [];
+    for (const { module, a, b } of pairsOf(path, stored, { config, settings })) {
+      const { path: modulePath, inputs, outputs } = module;
+      tensors.push({ path: modulePath, inputs, outputs, a: await read(path, file, a, 1), b: await read(path, file, b, settings.scale) });
+    }
+    return { directory: source.path, rank: settings.rank, alpha: settings.alpha, scale: settings.scale, tensors };
+  });
+}
+
+/** The paths of the modules that an adapter has tensors of, in the order of its file. Rejects with EngineInputError. */
+export function readAdaptedPaths(source: ByteSource): Promise<readonly string[]> {
+  return withWeights(source, async (_, __, stored) => [
+    ...new Set(stored.map(({ name }) => name.replace(PREFIX, '').replace(/\.lora_[^.]+(\.weight)?$/, ''))),
+  ]);
+}
+
+async function withWeights<T>(source: ByteSource, use: (path: string, file: ByteFile, stored: readonly TensorEntry[]) => Promise<T>): Promise<T> {
   const path = source.pathOf(ADAPTER_WEIGHTS);
   const asInput = (cause: unknown) => {
     throw unreadable(path, cause);
   };
   const file = await source.open(ADAPTER_WEIGHTS).catch(asInput);
   try {
-    const header = await readSafetensorsHeader(file).catch(asInput);
-    const pairs = pairsOf(path, header.tensors, { config, settings });
-    const tensors: AdapterTensors[] = [];
-    for (const { module, a, b } of pairs) {
-      const { path: modulePath, inputs, outputs } = module;
-      tensors.push({ path: modulePath, inputs, outputs, a: await read(path, file, a, 1), b: await read(path, file, b, settings.scale) });
-    }
-    return { directory: source.path, rank: settings.rank, alpha: settings.alpha, scale: settings.scale, tensors };
+    const { tensors } = await readSafetensorsHeader(file).catch(asInput);
+    return await use(path, file, tensors);
   } finally {
     await file.close();
   }
 }
 
-async function checkFolder(source: ByteSource): Promise<void> {
+/** Rejects with EngineInputError unless the source is a folder. */
+export async function checkFolder(source: ByteSource): Promise<void> {
   const { path } = source;
   const remedy = 'pass the path of a PEFT directory';
   const isFolder = await source.isFolder().catch((cause: unknown) => {
@@ -122,7 +135,7 @@ function checkNames(
     const message = `${path} contains tensors that are not linear layers of this model: ${firstNames(unknown)}; check that the adapter belongs to this model`;
     throw new EngineInputError(message, { code: 'unsupported' });
   }
-  const { targets, isPartial } = settings;
+  const { targets, partialBy } = settings;
   if (targets === null) return;
   const strange = targets.filter((target) => !modules.some((module) => isNamed(module, target)));
   if (strange.length > 0) {
@@ -132,7 +145,7 @@ function checkNames(
   const targeted = pathsOf(modules.filter((module) => targets.some((target) => isNamed(module, target))));
   const present = new Set(names.map((name) => name.slice(PREFIX.length, name.lastIndexOf('.lora_'))));
   const extra = [...present].filter((one) => !targeted.has(one));
-  const missing = isPartial ? [] : [...targeted].filter((one) => !present.has(one));
+  const missing = partialBy !== null ? [] : [...targeted].filter((one) => !present.has(one));
   if (extra.length > 0)
     throw new EngineInputError(`${path} contains tensors that are not in target_modules: ${firstNames(extra)}; save the adapter again`);
   if (missing.length > 0) throw new EngineInputError(`${path} lacks tensors for ${firstNames(missing)} of target_modules; save the adapter again`);

@@ -3,6 +3,7 @@ import { CancelledError } from '../../core/errors.ts';
 import { adaptedModules } from '../adapters/adapted-modules.ts';
 import { allocateAdapter, packAdapter, placeAdapter, type PlacedAdapter } from '../adapters/place-adapter.ts';
 import { type ReadAdapter, readAdapter } from '../adapters/read-adapter.ts';
+import { assertStarts } from '../adapters/start-adapter.ts';
 import { EngineInputError, MemoryLimitError } from '../engine-errors.ts';
 import type { EngineHost } from '../engine-host.ts';
 import { MAX_MEMORY_BYTES, type SharedMemory } from '../compute/memory.ts';
@@ -107,26 +108,16 @@ function setUp(
   return { numbers, on, initial, memoryBytes, maxTokens, pack };
 }
 
-/** The adapter to start from. Rejects with EngineInputError if its rank, alpha or targets differ. */
+/** The adapter to start from. Rejects with EngineInputError if its rank, scale, targets or layers differ. */
 async function readStart(source: ByteSource, config: ModelConfig, { rank, alpha, targets }: TrainerOptions): Promise<ReadAdapter> {
-  const directory = source.path;
+  await assertStarts(source, { rank, alpha, targets }, { maxRank: MAX_ADAPTER_RANK });
   const found = await readAdapter(source, config);
-  const refuse = (key: string, wanted: number | string, its: number | string): never => {
-    throw new EngineInputError(
-      `The adapter in ${directory} has ${key} ${its}, but this trainer has ${wanted}. Set lora.${key} to ${its}, or give another adapter.`,
-    );
-  };
-  if (found.rank !== rank) refuse('rank', rank, found.rank);
-  if (found.alpha !== alpha) refuse('alpha', alpha, found.alpha);
-  if (found.scale !== alpha / rank)
-    throw new EngineInputError(`The adapter in ${directory} uses rsLoRA (use_rslora), which the trainer does not support. Give another adapter.`);
   const paths = adaptedModules(config, targets).map(({ path }) => path);
-  const isSame = paths.length === found.tensors.length && found.tensors.every(({ path }, i) => path === paths[i]);
-  if (!isSame) refuse('targets', JSON.stringify(targets.toSorted()), JSON.stringify(namesOf(found)));
-  return found;
+  if (paths.length === found.tensors.length) return found;
+  throw new EngineInputError(
+    `The adapter in ${source.path} adapts ${found.tensors.length} of the ${paths.length} layers of lora.targets (target_modules, exclude_modules), but this trainer adapts all of them. Give another adapter.`,
+  );
 }
-
-const namesOf = ({ tensors }: ReadAdapter): string[] => [...new Set(tensors.map(({ path }) => path.slice(path.lastIndexOf('.') + 1)))].toSorted();
 
 function checkOptions({ rank, alpha, targets }: TrainerOptions): void {
   if (!(Number.isInteger(rank) && rank >= 1 && rank <= MAX_ADAPTER_RANK))

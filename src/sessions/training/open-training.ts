@@ -15,6 +15,7 @@ import { LazyModels } from '../../models/lazy-models.ts';
 import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
+import { assertStartAdapter } from '../../trainer/gradients/assert-start-adapter.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import { PROBE_FORMAT } from '../../trainer/publisher/served-policy.ts';
 import type { TrainingDirectory } from '../../trainer/records/training-directory.ts';
@@ -85,6 +86,8 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
     given.environment === undefined ? await openEnvironments(given, opened, lazy) : { environment: given.environment, evaluation: given.environment };
   // Checked before the servers are started, which may take minutes.
   await assertTrainable(environment, asked.choosesRows ? { ...given.config, steps: 0 } : given.config);
+  const { model, lora } = given.config;
+  if (model.initialAdapter !== null) await assertStartAdapter(model.initialAdapter, lora);
   const planned = await planGpus(given.config, { contextTokens: longestRollout(environment, given.config.model.path), variables, signal });
   for (const line of planned.lines) note(line);
   const { config } = planned;

@@ -7,6 +7,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CancelledError, PublishError, VfError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
+import { adapterFault } from '../../engine/adapters/plain-lora.ts';
 import type { AdapterDescription, AdapterManifest } from '../gradient-backend.ts';
 import { openSafetensors } from '../../files/open-safetensors.ts';
 import { SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
@@ -18,24 +19,8 @@ const CONFIG = 'adapter_config.json';
 const WEIGHTS = 'adapter_model.safetensors';
 const MAX_CONFIG_BYTES = 2 ** 20;
 
-/**
- * Fields of PEFT's configuration that change what the adapter computes and that vLLM ignores or refuses. Each must be absent or have one of these
- * neutral values.
- */
-const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
-  bias: ['none'],
-  lora_bias: [false],
-  rank_pattern: [{}],
-  alpha_pattern: [{}],
-  use_dora: [false],
-  // vLLM honours it, but the trainer scales by alpha / rank.
-  use_rslora: [false],
-  modules_to_save: [[]],
-  layers_to_transform: [[]],
-  target_parameters: [[]],
-  trainable_token_indices: [[]],
-  fan_in_fan_out: [false],
-};
+/** Fields that are plain LoRA, but that this trainer's adapters never have: it scales by alpha / rank, and adapts every layer. */
+const ABSENT: Readonly<Record<string, readonly unknown[]>> = { use_rslora: [false], layers_to_transform: [[]] };
 
 /** Rejects with a PublishError that says what is wrong with the directory, or with CancelledError. */
 export async function checkAdapter(manifest: AdapterManifest, adapter: AdapterDescription, signal: AbortSignal): Promise<void> {
@@ -93,7 +78,9 @@ function checkFields(path: string, config: Readonly<Record<string, unknown>>, { 
   if (!Array.isArray(targets)) return refuse('target_modules', 'a list of layer names');
   const missing = modules.find((module) => !targets.some((name) => module.path === name || module.path.endsWith(`.${name}`)));
   if (missing !== undefined) refuse('target_modules', `a list that names ${missing.path}`);
-  for (const [field, neutral] of Object.entries(NEUTRAL)) {
+  const fault = adapterFault(config);
+  if (fault !== null) refuse(fault.key, `${JSON.stringify(fault.neutral)} or absent (${fault.reason})`);
+  for (const [field, neutral] of Object.entries(ABSENT)) {
     const value = config[field] ?? null;
     if (value === null || neutral.some((other) => JSON.stringify(other) === JSON.stringify(value))) continue;
     refuse(field, `${JSON.stringify(neutral[0])} or absent (a server applies the same rank and alpha / rank to every layer)`);

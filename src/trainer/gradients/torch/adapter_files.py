@@ -15,8 +15,6 @@ from lora import Adapter
 PREFIX = "base_model.model."
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
-# The keys of vf-train's configuration for fields of adapter_config.json.
-KEYS = {"r": "lora.rank", "lora_alpha": "lora.alpha", "target_modules": "lora.targets"}
 
 
 def tensor_name(parameter: str) -> str:
@@ -63,17 +61,11 @@ def config_of(adapter: Adapter, base_name: str) -> dict[str, Any]:
 
 
 def load_adapter(adapter: Adapter, directory: str) -> None:
-    """Replaces A and B with those of a PEFT directory, after checking that all of them fit."""
-    folder = Path(directory)
-    for name in (CONFIG, WEIGHTS):
-        if not (folder / name).is_file():
-            raise bad_input(f"No {name} in {directory}; name a PEFT adapter directory")
-    try:
-        config = json.loads((folder / CONFIG).read_text())
-    except ValueError as error:
-        raise bad_input(f"{folder / CONFIG} is not valid JSON: {error}") from error
-    _check_config(config, adapter, directory)
-    replace_tensors(adapter, {tensor_name(name): tensor for name, tensor in adapter.parameters().items()}, read_tensors(folder / WEIGHTS))
+    """Replaces A and B with those of a PEFT directory, whose configuration the trainer has checked (engine/adapters/start-adapter.ts)."""
+    file = Path(directory) / WEIGHTS
+    if not file.is_file():
+        raise bad_input(f"No {WEIGHTS} in {directory}; name a PEFT adapter directory")
+    replace_tensors(adapter, {tensor_name(name): tensor for name, tensor in adapter.parameters().items()}, read_tensors(file))
 
 
 def read_tensors(file: Path) -> dict[str, torch.Tensor]:
@@ -102,18 +94,3 @@ def check_tensors(expected: dict[str, tuple[int, ...]], found: dict[str, torch.T
             raise bad_input(f"Expected {name} to be {list(shape)}, got {list(tensor.shape)}")
         if not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
             raise bad_input(f"Tensor {name} ({tensor.dtype}) must hold finite floating-point numbers, not NaN, infinities or integers")
-
-
-def _check_config(config: dict[str, Any], adapter: Adapter, directory: str) -> None:
-    expected: dict[str, Any] = {"peft_type": "LORA", "r": adapter.rank, "lora_alpha": adapter.alpha}
-    off: dict[str, Any] = {"bias": "none", "use_rslora": False, "use_dora": False, "fan_in_fan_out": False, "modules_to_save": None}
-    empty = {key: None for key in ("rank_pattern", "alpha_pattern", "layers_to_transform")}
-    for key, value in {**expected, **off, **empty}.items():
-        found = config.get(key, value if key not in expected else None)
-        if found != value and not (key in empty and not found):
-            remedy = f"; set {KEYS[key]} to {json.dumps(found)}, or give another adapter" if key in KEYS else ""
-            raise bad_input(f"The adapter in {directory} has {key} {json.dumps(found)}, but this run needs {json.dumps(value)}{remedy}")
-    targets = config.get("target_modules")
-    if not isinstance(targets, list) or sorted(targets) != list(adapter.targets):
-        remedy = f"; set {KEYS['target_modules']} to these, or give another adapter" if isinstance(targets, list) else ""
-        raise bad_input(f"The adapter in {directory} has target_modules {json.dumps(targets)}, but this run needs {json.dumps(list(adapter.targets))}{remedy}")

@@ -15,6 +15,7 @@ import type {
   OptimStepResult,
   PackedBatch,
 } from '../../gradient-backend.ts';
+import { assertStartAdapter } from '../assert-start-adapter.ts';
 import { type AdamOptions, adamProblem } from '../../../core/adam-options.ts';
 import { baseName } from '../../../engine/adapters/base-name.ts';
 import type { Frame, FrameArrays } from './frames.ts';
@@ -118,13 +119,15 @@ export class TorchBackend implements GradientBackend {
   }
 
   /**
-   * Starts the worker, loads the base and creates the adapter. Rejects with ConfigError if Python, a library, the model or the adapter does not match the
+   * Starts the worker, loads the base and creates the adapter; one to start from is checked first. Rejects with ConfigError if Python, a library, the model or the adapter does not match the
    * options, with GradientError if the worker fails, and with CancelledError; in each case no process is left behind.
    */
   static async start(options: TorchBackendOptions): Promise<TorchBackend> {
     const { python, modelPath, adapter, gradientCheckpointing, devices, signal, timeoutMs, logPath, env = {} } = options;
     const { worldSize = devices.length, sharding = 'auto' } = options;
     if (signal.aborted) throw new CancelledError('Starting the torch worker was cancelled', { cause: signal.reason });
+    const initial = adapter.initial === null ? null : resolve(adapter.initial);
+    if (initial !== null) await assertStartAdapter(initial, adapter);
     const worker = new WorkerProcess({ python, script: SCRIPT, env, logPath, timeoutMs, devices, worldSize });
     const call = async (name: string, fields: Readonly<Record<string, unknown>>) => succeeded(await worker.call(name, fields, {}, { signal })).header;
     try {
@@ -132,7 +135,6 @@ export class TorchBackend implements GradientBackend {
       const hello = readHello(await call('hello', { protocol: PROTOCOL, device: devices[0], dtype, threads }));
       const loaded = { path: modelPath, gradient_checkpointing: gradientCheckpointing, sharding, ...imageFields(options) };
       const base = readBase(await call('load_base', loaded));
-      const initial = adapter.initial === null ? null : resolve(adapter.initial);
       const { modules } = readAdapter(await call('create_adapter', { ...adapter, initial }));
       return new TorchBackend(worker, capabilitiesOf(hello, base, options), {
         rank: adapter.rank,

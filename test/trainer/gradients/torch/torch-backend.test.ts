@@ -206,25 +206,17 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
       await load(NANO_BASE);
       expect(refusal(await adapt({ targets: ['q_proj', 'qkv_proj'] }))).toMatch(/lora\.targets names qkv_proj.* choose from .*q_proj/);
       await load(NANO_BASE);
-      expect(refusal(await adapt({ initial: join(root, 'nowhere') }))).toMatch(/adapter_config\.json/);
+      expect(refusal(await adapt({ initial: join(root, 'nowhere') }))).toMatch(/adapter_model\.safetensors/);
     });
 
-    it('refuses an initial adapter of another rank, alpha or targets, or with numbers that are not finite', async () => {
+    it('refuses an initial adapter with other matrices, or with numbers that are not finite', async () => {
       const targets = ['q_proj'];
       await load(NANO_BASE);
       expect(await adapt({ targets })).toMatchObject({ ok: true });
       const good = join(root, 'good');
       expect(await answer('save_adapter', { directory: good, base_name: 'nano-base' })).toMatchObject({ ok: true });
-      for (const [adapter, text, remedy] of [
-        [{ rank: 4 }, 'has r 3, but this run needs 4', 'set lora.rank to 3'],
-        [{ alpha: 13 }, 'has lora_alpha 12, but this run needs 13', 'set lora.alpha to 12'],
-        [{ targets: ['k_proj', 'q_proj'] }, 'but this run needs ["k_proj", "q_proj"]', 'set lora.targets to these'],
-      ] as const) {
-        await load(NANO_BASE);
-        const refused = refusal(await adapt({ targets, initial: good, ...adapter }));
-        expect(refused).toContain(text);
-        expect(refused).toContain(remedy);
-      }
+      await load(NANO_BASE);
+      expect(refusal(await adapt({ targets, initial: good, rank: 4 }))).toMatch(/q_proj\.lora_A\.weight to be \[4, 128\], got \[3, 128\]/);
       const broken = join(root, 'broken');
       cpSync(good, broken, { recursive: true });
       const weights = readFileSync(join(good, 'adapter_model.safetensors'));

@@ -1,0 +1,64 @@
+/**
+ * The one table of what adapter_config.json may say. An adapter is plain LoRA, W + scale · B A with one rank and one scale, or a field says what else it computes, and it is
+ * refused by that field's name: by the engine, by both gradient backends before they start, and by the publisher. Source: LoraConfig of PEFT 0.21.
+ */
+import type { JsonObject } from '../model/json-file.ts';
+
+export interface AdapterFault {
+  readonly key: string;
+  /** A value of the field that has no effect. */
+  readonly neutral: unknown;
+  /** What the field makes of the adapter, and what to do instead. */
+  readonly reason: string;
+}
+
+interface FieldRule {
+  readonly keys: RegExp;
+  /** The values that have no effect; null and absent have none either. */
+  readonly neutral: readonly unknown[];
+  readonly effect: string;
+  /** @default merge it */
+  readonly remedy?: string;
+}
+
+const MERGE = 'Merge it into its base (PEFT: merge_and_unload, then save_pretrained) and use the merged model instead';
+const CONVERT = 'Save it as plain LoRA (PEFT: save_pretrained with path_initial_model_for_weight_conversion), or merge it into its base';
+
+const RULES: readonly FieldRule[] = [
+  { keys: /^use_dora$/, neutral: [false], effect: 'DoRA also scales every layer by a trained magnitude' },
+  {
+    keys: /^init_lora_weights$/,
+    // With PEFT's others (pissa, olora, corda, loftq, lora_ga), the adapter fits a base whose own weights they changed.
+    neutral: [true, false, 'gaussian', 'eva', 'orthogonal'],
+    effect: "this initialisation changed the base's own weights",
+    remedy: CONVERT,
+  },
+  {
+    keys: /^alora_invocation_tokens$/,
+    neutral: [[]],
+    effect: 'an activated LoRA acts only after its invocation tokens',
+    remedy: 'Use a plain LoRA',
+  },
+  { keys: /^modules_to_save$/, neutral: [[]], effect: 'whole layers were trained in addition to LoRA' },
+  { keys: /^bias$/, neutral: ['none'], effect: 'biases were trained in addition to LoRA' },
+  { keys: /^lora_bias$/, neutral: [false], effect: 'biases were trained in addition to LoRA' },
+  { keys: /^(rank|alpha)_pattern$/, neutral: [{}], effect: 'some layers have a rank or an alpha of their own' },
+  { keys: /^fan_in_fan_out$/, neutral: [false], effect: 'its matrices are for transposed weights', remedy: 'Use an adapter of this model' },
+  { keys: /^(target_parameters|trainable_token_indices|layer_replication)$/, neutral: [[], {}], effect: 'it adapts more than linear layers' },
+  // A field of a later PEFT, too. Those of an initialisation have no effect afterwards; `use_rslora` is a scale.
+  { keys: /^use_(?!rslora$)/, neutral: [false], effect: 'it computes more than LoRA' },
+  { keys: /^(?!(eva|corda|loftq|lora_ga|runtime)_).*_config$/, neutral: [{}], effect: 'it computes more than LoRA' },
+];
+
+/** The first field with which an adapter is not plain LoRA; null if it is. */
+export function adapterFault(config: JsonObject): AdapterFault | null {
+  for (const { keys, neutral, effect, remedy = MERGE } of RULES) {
+    const key = Object.keys(config).find((name) => keys.test(name) && !isNeutral(config[name], neutral));
+    if (key !== undefined) return { key, neutral: neutral[0], reason: `${effect}. ${remedy}` };
+  }
+  return null;
+}
+
+function isNeutral(value: unknown, neutral: readonly unknown[]): boolean {
+  return value === null || neutral.some((other) => JSON.stringify(other) === JSON.stringify(value));
+}

@@ -1,0 +1,40 @@
+/** Checks that training can start from an adapter, by its small files alone: before a worker, a server or an engine is started. Both gradient backends ask it. */
+import type { ByteSource } from '../../files/byte-source.ts';
+import { EngineInputError } from '../engine-errors.ts';
+import { readAdapterSettings } from './adapter-settings.ts';
+import { ADAPTER_CONFIG, checkFolder, readAdaptedPaths } from './read-adapter.ts';
+
+export interface StartWish {
+  readonly rank: number;
+  readonly alpha: number;
+  /** Last names of linear layers: `q_proj`, ... */
+  readonly targets: readonly string[];
+}
+
+/** α · √r without the flag is the same number but for rounding, and a user copies it from the message. */
+const SAME_SCALE = 1e-6;
+
+/** Rejects with EngineInputError unless the adapter is plain LoRA of this rank, scale and targets, in every layer; the message names the setting to change. */
+export async function assertStarts(source: ByteSource, { rank, alpha, targets }: StartWish, { maxRank = Infinity } = {}): Promise<void> {
+  await checkFolder(source);
+  const refuse = (key: string, its: number | string, wanted: number | string, setting = its): never => {
+    throw new EngineInputError(
+      `The adapter in ${source.path} has ${key} ${its}, but this trainer has ${wanted}. Set lora.${key} to ${setting}, or give another adapter.`,
+    );
+  };
+  const found = await readAdapterSettings(source, ADAPTER_CONFIG, { maxRank });
+  if (found.rank !== rank) refuse('rank', found.rank, rank);
+  const isStabilised = found.scale !== found.alpha / found.rank;
+  const plainAlpha = isStabilised ? found.scale * rank : found.alpha;
+  if (Math.abs(plainAlpha / alpha - 1) > SAME_SCALE) {
+    const its = isStabilised ? `${found.alpha} with rsLoRA (use_rslora), which is ${plainAlpha} of plain LoRA` : plainAlpha;
+    refuse('alpha', its, alpha, plainAlpha);
+  }
+  if (found.partialBy === 'layers_to_transform')
+    throw new EngineInputError(
+      `The adapter in ${source.path} adapts some layers only (layers_to_transform), but this trainer adapts every layer. Merge it into its base (PEFT: merge_and_unload) and train the merged model, or give another adapter.`,
+    );
+  const paths = await readAdaptedPaths(source);
+  const its = [...new Set(paths.map((path) => path.slice(path.lastIndexOf('.') + 1)))].toSorted();
+  if (JSON.stringify(its) !== JSON.stringify(targets.toSorted())) refuse('targets', JSON.stringify(its), JSON.stringify(targets.toSorted()));
+}

@@ -1,0 +1,13 @@
+/** Refuses an adapter that training cannot start from, before a Python, a server or an engine is started. */
+import { resolve } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { assertStarts, type StartWish } from '../../engine/adapters/start-adapter.ts';
+import { EngineInputError } from '../../engine/engine-errors.ts';
+import { Folder } from '../../files/folder.ts';
+
+/** Rejects with ConfigError unless the PEFT directory is plain LoRA of this rank, scale and targets. */
+export async function assertStartAdapter(directory: string, wish: StartWish): Promise<void> {
+  await assertStarts(new Folder(resolve(directory)), wish).catch((error: unknown) => {
+    throw error instanceof EngineInputError ? new ConfigError(error.message, { cause: error }) : error;
+  });
+}
