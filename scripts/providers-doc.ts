@@ -36,8 +36,8 @@ role is asked with temperature 0 unless you set another.
   Qwen3-Coder, GLM, MiniMax, Claude, DeepSeek, Mistral, Kimi, gpt-oss, Llama, Gemma, LFM2, Olmo, Granite, Phi, Command, Functionary, Hunyuan, Nemotron, InternLM, Apertus and
   Seed-OSS.
 - An error in a 200, in a choice or in \`base_resp\` is an error.
-- A prompt beyond the model's window ends the episode with \`prompt_too_long\` on every server, by the error's code, its token counts or its wording. A prompt that becomes shorter
-  within a conversation fails the rollout: the server has cut its beginning off.
+- A prompt beyond the model's window ends the episode with \`prompt_too_long\` on every server, by the error's code, its token counts or its wording; before the first turn, the rollout
+  failed and has no reward. A prompt that becomes shorter within a conversation fails the rollout: the server has cut its beginning off.
 
 ## What goes back
 

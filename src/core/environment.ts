@@ -14,7 +14,7 @@ import type { ToolCallAttempt, ToolSpec } from './tool-calls.ts';
  * The reason why a rollout ended, in the words of verifiers v0 if it has them:
  * - `completed`: the environment ended the episode (in Search-R1: an answer was given)
  * - `max_turns_reached`: no turn is left
- * - `prompt_too_long`: the context has no room for another generation
+ * - `prompt_too_long`: the context has no room for another generation; before the first one, the rollout failed
  * - `max_total_completion_tokens_reached`: the rollout's token budget is spent
  * - `vision_token_sampled`: the policy wrote a token that opens, fills or closes an image, after which its prompts would be ambiguous
  * - `no_tools_called`: a turn in a ToolEnv called no tool

@@ -66,9 +66,14 @@ export class NumericPolicyError extends PolicyError {
   override readonly name = 'NumericPolicyError';
 }
 
-/** The prompt does not fit the model's window. Not a failure: the rollout stops with `prompt_too_long`. */
+/** The prompt does not fit the model's window. Once the policy has written a turn, this is not a failure: the rollout stops with `prompt_too_long`. */
 export class PromptTooLongError extends PolicyError {
   override readonly name = 'PromptTooLongError';
+}
+
+/** The policy was left no room for its first token, so nothing was played: there is no reward, not one of 0. Another attempt ends in the same way. */
+export class UnplayedError extends VfError {
+  override readonly name = 'UnplayedError';
 }
 
 /** A prompt did not extend the previous one token by token: a bug in this package or in the server. */

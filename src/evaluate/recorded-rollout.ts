@@ -1,5 +1,5 @@
 import { factsOf, reasonOf, usageOf } from '../rollouts/rollout-columns.ts';
-import type { RolloutFacts, RolloutUsage } from '../rollouts/rollout.ts';
+import { type RolloutFacts, type RolloutUsage, UNPLAYED } from '../rollouts/rollout.ts';
 import type { WireResult } from '../schemas/results.ts';
 
 /** A rollout of `results.jsonl` as the summary reads it; texts stay on disk. */
@@ -26,6 +26,7 @@ export function recordedRollout(result: WireResult): RecordedRollout {
     ...factsOf(result),
     metrics: recordedMetrics(result),
     error: error && { type: error.error, message: error.message, ...reasonOf(error) },
+    ...(isScoredUnplayed(result) ? UNSCORED : {}),
     ...(metricErrors === undefined ? {} : { metricErrors }),
     ...(cleanUpError === undefined ? {} : { cleanUpError }),
     cutObservations: result.cut_observations,
@@ -35,6 +36,13 @@ export function recordedRollout(result: WireResult): RecordedRollout {
     endedAtMs: (timing.start_time + timing.total) * 1000,
   };
 }
+
+/** Files of earlier versions hold a reward for a rollout in which the policy had no room for a first token. */
+function isScoredUnplayed({ error, stop_condition: stop, num_turns: turns }: WireResult): boolean {
+  return error === null && stop === 'prompt_too_long' && turns === 0;
+}
+
+const UNSCORED = { reward: null, metrics: {}, error: { type: UNPLAYED, message: 'The prompt left the policy no room for a first token' } };
 
 /** The metrics that were measured: a failed rollout has null columns on file. */
 export function recordedMetrics({ metrics }: Pick<WireResult, 'metrics'>): Record<string, number> {

@@ -2,6 +2,7 @@
 import type { Environment } from '../core/environment.ts';
 import { cleanUpText } from '../rollouts/clean-up-text.ts';
 import { metricErrorTexts } from '../rollouts/metric-error-texts.ts';
+import { UNPLAYED } from '../rollouts/rollout.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 
 export function runNotices(
@@ -32,11 +33,23 @@ export function runNotices(
     const seen = remark === undefined ? 0 : finished.filter(({ metrics }) => (metrics[name] ?? 0) !== 0).length;
     if (seen > 0) notices.push(`${seen} of ${finished.length} rollouts ${remark}`);
   }
+  notices.push(...unplayedNotices(rollouts));
   notices.push(...stopNotices(rollouts));
   notices.push(...metricErrorTexts(finished));
   const unclean = rollouts.flatMap(({ cleanUpError }) => cleanUpError ?? []);
   if (unclean.length > 0) notices.push(cleanUpText(unclean[0]!, { failed: unclean.length, played: rollouts.length }));
   return notices;
+}
+
+/** Rollouts that are in no figure because the policy had no room for a first token. */
+function unplayedNotices(rollouts: readonly RecordedRollout[]): string[] {
+  const unplayed = rollouts.filter(({ error }) => error?.type === UNPLAYED);
+  if (unplayed.length === 0) return [];
+  const rows = new Set(unplayed.map(({ groupId }) => groupId)).size;
+  return [
+    `${unplayed.length} of ${rollouts.length} rollouts, of ${rows} ${rows === 1 ? 'row' : 'rows'}, were not played: the policy had no room for a first token. ` +
+      'They have no reward, so every figure is of the other rows only; other runs may have played more rows.',
+  ];
 }
 
 /** What the server did with the environment's stop strings, if the texts may differ for it. */

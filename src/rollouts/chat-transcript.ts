@@ -12,6 +12,7 @@ import type { Committed, GenerateOptions, Transcript, TranscriptOptions } from '
 export class ChatTranscript implements Transcript {
   readonly segments: TextSegment[] = [];
   readonly tokens = null;
+  readonly limits = null;
   readonly opening = '';
   readonly cutObservations = 0;
   readonly isCut = false;

@@ -22,6 +22,7 @@ import { ConversationTranscript } from './conversation-transcript.ts';
 import { Recorder } from './recorder.ts';
 import type { Played } from './rollout.ts';
 import type { Overlong, Transcript, TranscriptOptions } from './transcript.ts';
+import { unplayedText } from './unplayed-text.ts';
 
 export interface PlayOptions<R extends Row> {
   readonly environment: Environment<R>;
@@ -64,6 +65,9 @@ export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promi
   } catch (error) {
     record.fail(error, signal);
   }
+  const { transcript } = record;
+  const { limitArguments = {} } = environment;
+  record.failUnplayed((refusal) => unplayedText({ refusal, transcript, limitArguments }));
   return record.finish(lease.policy, asked);
 }
 

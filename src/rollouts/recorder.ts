@@ -3,7 +3,7 @@ import type { PolicyRef } from '../clients/policy-client.ts';
 import { isCancelled } from '../core/abort.ts';
 import { messagesProblem } from '../core/check-messages.ts';
 import type { StopCondition, TurnFormat } from '../core/environment.ts';
-import { CancelledError, PromptTooLongError } from '../core/errors.ts';
+import { CancelledError, PromptTooLongError, UnplayedError } from '../core/errors.ts';
 import type { AskedRecord } from '../core/model.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import type { EpisodeEvent } from './episode-event.ts';
@@ -31,6 +31,8 @@ export class Recorder {
   #phase: RolloutPhase;
   #since = performance.now();
   #error: Played['error'] = null;
+  /** The server's refusal of a prompt. */
+  #refusal: PromptTooLongError | null = null;
   #cleanUpError: Played['error'] = null;
 
   constructor(prompt: Played['prompt'], turnFormat: TurnFormat, phase: RolloutPhase = 'setup') {
@@ -68,10 +70,18 @@ export class Recorder {
     const isPolicys = this.#phase === 'prompt' || this.#phase === 'generation';
     if (error instanceof PromptTooLongError && isPolicys && !signal.aborted) {
       this.stop = 'prompt_too_long';
+      this.#refusal = error;
       return;
     }
     this.stop = signal.aborted ? 'timeout_reached' : 'has_error';
     this.#error = rolloutError(signal.aborted ? signal.reason : error, this.#phase);
+  }
+
+  /** Makes a rollout without a turn of the policy a failure: nothing was played that could be scored. It keeps its stop condition. */
+  failUnplayed(text: (refusal: PromptTooLongError | null) => string): void {
+    if (this.#error !== null || this.generations.length > 0) return;
+    const cause = this.#refusal === null ? {} : { cause: this.#refusal };
+    this.#error = rolloutError(new UnplayedError(text(this.#refusal), cause), 'prompt');
   }
 
   cleanUpFailed(error: unknown): void {

@@ -13,6 +13,7 @@ import {
   stackTrace,
   thrownText,
   ToolError,
+  UnplayedError,
   VfError,
 } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
@@ -24,7 +25,8 @@ import type { EpisodeEvent } from './episode-event.ts';
 
 export type RolloutPhase = 'lease' | 'setup' | 'prompt' | 'generation' | 'environment' | 'scoring';
 
-export type FailureSource = 'policy' | 'environment' | 'model' | 'reward';
+/** `prompt`: it left the policy no room for a first token. */
+export type FailureSource = 'policy' | 'environment' | 'model' | 'reward' | 'prompt';
 
 /** The reason why a rollout has no reward. Plain data, safe to write to a file once secrets are redacted. */
 export interface RolloutError {
@@ -201,15 +203,20 @@ function isBug(error: unknown): error is Error {
 /** Classes of errors that a fault in a client's code throws. A rollout that failed in this way has the class as its `type`. */
 export const BUGS: readonly string[] = ['TypeError', 'ReferenceError', 'RangeError'];
 
+/** The `type` of the error of a rollout in which the policy had no room for a first token. Another attempt ends in the same way. */
+export const UNPLAYED = 'UnplayedError';
+
 const FOREIGN: Readonly<Record<FailureSource, string>> = {
   policy: 'PolicyError',
   environment: 'EnvironmentError',
   model: 'ModelError',
   reward: 'RewardError',
+  prompt: UNPLAYED,
 };
 
 function sourceOf(error: unknown, phase: RolloutPhase): FailureSource {
   const isPolicys = phase === 'lease' || phase === 'prompt' || phase === 'generation';
+  if (error instanceof UnplayedError) return 'prompt';
   // In other phases only a client that the environment created can throw it.
   if (error instanceof PolicyError && isPolicys) return 'policy';
   if (error instanceof ModelError || (error instanceof RewardError && error.cause instanceof ModelError)) return 'model';

@@ -6,7 +6,7 @@ import { EnvironmentError } from '../core/errors.ts';
 import { contentImages, type Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
-import type { Committed, GenerateOptions, Transcript, TranscriptOptions } from './transcript.ts';
+import type { Committed, GenerateOptions, Transcript, TranscriptLimits, TranscriptOptions } from './transcript.ts';
 
 /** A buffer with the first prompt, and the text that the template wrote into the policy's turn. */
 export interface OpenedBuffer {
@@ -19,7 +19,7 @@ export abstract class TokenTranscript implements Transcript {
   readonly tokens: TokenBuffer;
   readonly lease: TokenLease;
   readonly options: TranscriptOptions;
-  readonly limits: { responseTokens: number; observationTokens: number; contextTokens: number; windowTokens: number };
+  readonly limits: TranscriptLimits;
   cutObservations = 0;
   opening: string;
   /** The opening of the first turn. */

@@ -43,9 +43,19 @@ export interface Committed {
   readonly stop?: StopCondition;
 }
 
+/** Most tokens of a turn, of an observation, of a context that a turn may start from, and of the model's window. */
+export interface TranscriptLimits {
+  readonly responseTokens: number;
+  readonly observationTokens: number;
+  readonly contextTokens: number;
+  readonly windowTokens: number;
+}
+
 export interface Transcript {
   readonly segments: readonly TextSegment[];
   readonly tokens: TokenBuffer | null;
+  /** Null in chat mode, where only the server counts tokens. */
+  readonly limits: TranscriptLimits | null;
   readonly cutObservations: number;
   readonly isCut: boolean;
   /** The text that the model's chat template wrote into the turn that is open now, before the policy; empty if none. */

@@ -4,7 +4,7 @@ import type { PlacedImage } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
 import { ONLY_ROLE, reasonOf } from '../rollouts/rollout-columns.ts';
-import type { Rollout, RolloutError, RolloutFacts } from '../rollouts/rollout.ts';
+import { type Rollout, type RolloutError, type RolloutFacts, UNPLAYED } from '../rollouts/rollout.ts';
 
 /** The role of a trajectory if an environment has only one speaker. */
 export const POLICY_ROLE = ONLY_ROLE;
@@ -93,6 +93,11 @@ export function isDemonstration({ reward, error, isUnpaid }: Outcome): boolean {
 /** True for a rollout that was played to its end, paid or not. */
 export function isFinished(trajectory: Outcome): boolean {
   return trajectory.error === null && !isDemonstration(trajectory);
+}
+
+/** True if the policy had no room for a first token. Another attempt ends in the same way, and leaving it out makes no biased sample: no text decided it. */
+export function isUnplayed({ error }: Pick<Trajectory, 'error'>): boolean {
+  return error?.type === UNPLAYED;
 }
 
 /** The trajectory as one of this role; its own if there is none. */

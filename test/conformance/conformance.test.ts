@@ -13,12 +13,12 @@ describe.each(recordings.map((recording) => [`${recording.server}, ${recording.m
     test.each(['auto', true] as const)('policy, asked for streams: %s', async (stream) => {
       const { rollout, bodies } = await playAsPolicy(play, { stream });
       const { error, stop } = rollout;
-      const isTooLong = failure?.kind === 'tooLong' && stop === 'prompt_too_long';
+      const isTooLong = failure?.kind === 'tooLong' && stop === 'prompt_too_long' && error?.type === 'UnplayedError';
       const failed = error === null ? null : { kind: kindOf(error), message: error.message };
       const asked = requests ?? (failure?.kind === 'retryable' ? RETRIES + 1 : bodies.length);
       expect({
         turns: failure === null ? shown(rollout) : [],
-        failure: isTooLong && failed === null ? failure : matched(failed, failure),
+        failure: isTooLong ? matched({ kind: 'tooLong', message: failed!.message }, failure) : matched(failed, failure),
         type: error?.type,
         sent: differences(bodies, play),
         requests: bodies.length,
@@ -26,7 +26,7 @@ describe.each(recordings.map((recording) => [`${recording.server}, ${recording.m
       }).toEqual({
         turns: turns.map(whole),
         failure,
-        type: failure === null || isTooLong ? undefined : 'PolicyError',
+        type: failure === null ? undefined : isTooLong ? 'UnplayedError' : 'PolicyError',
         sent: [],
         requests: asked,
         own: expect.objectContaining(deep(sent.assistant ?? {})),

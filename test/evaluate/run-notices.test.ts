@@ -13,6 +13,13 @@ describe('runNotices', () => {
     expect(runNotices([failed], { limits, rubric })).toEqual([]);
   });
 
+  it('says that no figure is of the rows that were not played', () => {
+    const unplayed = (groupId: string) => rollout({ groupId, error: { type: 'UnplayedError', message: '' } });
+    const [notice, ...more] = runNotices([unplayed('a'), unplayed('a'), rollout({ groupId: 'b' })], { limits, rubric });
+    expect(notice).toMatch(/^2 of 3 rollouts, of 1 row, were not played: .* every figure is of the other rows only/);
+    expect(more).toEqual([]);
+  });
+
   it('counts observations that were cut, and names the argument to raise', () => {
     const rollouts = [rollout({ cutObservations: 2 }), rollout({ cutObservations: 1 }), rollout({})];
     const [named] = runNotices(rollouts, { limits, rubric, limitArguments: { observationTokens: 'max_obs_length' } });

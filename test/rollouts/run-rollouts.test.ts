@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { PolicyClient } from '../../src/clients/policy-client.ts';
-import { ScriptedClient } from '../../src/clients/scripted.ts';
+import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted.ts';
 import { CancelledError, PolicyError, PromptTooLongError, RetrievalError } from '../../src/core/errors.ts';
 import type { Row } from '../../src/core/dataset.ts';
+import type { EnvironmentLimits } from '../../src/core/environment.ts';
 import { contentText, type Message } from '../../src/core/message.ts';
 import { groupReward, reward, Rubric } from '../../src/core/rubric.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
@@ -10,6 +11,9 @@ import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts
 import { CountingEnv } from './counting-env.ts';
 
 const sampling = { temperature: 1, topP: 1 };
+
+type Limits = Partial<EnvironmentLimits>;
+type Script = Partial<ScriptedOptions>;
 
 async function play(environment: CountingEnv, client: PolicyClient, more: Partial<RunOptions<never>> & { each?: number } = {}): Promise<Rollout[]> {
   const { each = 1, ...options } = more;
@@ -212,14 +216,54 @@ describe('runRollouts', () => {
     expect(rollout).toMatchObject({ reward: 5, attempts: 2, error: null });
   });
 
-  it('treats a prompt that the server finds too long as a stop, not as an error', async () => {
-    const client = new ScriptedClient({
-      turns: () => {
-        throw new PromptTooLongError('4097 tokens');
-      },
+  it('treats a later prompt that the server finds too long as a stop, not as an error', async () => {
+    const turns = ({ index }: { index: number }) => {
+      if (index > 0) throw new PromptTooLongError('4097 tokens');
+      return 'one;';
+    };
+    const [rollout] = await play(new CountingEnv(), new ScriptedClient({ turns }));
+    expect(rollout).toMatchObject({ stop: 'prompt_too_long', error: null, isTruncated: true, reward: 4 });
+  });
+
+  describe('a rollout in which the policy never spoke', () => {
+    const refusing = () => {
+      throw new PromptTooLongError('The prompt has 4097 tokens, and the window 4096.');
+    };
+    it.each<[string, Limits, Script, string, RegExp]>([
+      [
+        'the server refuses its prompt',
+        {},
+        { turns: refusing },
+        'prompt_too_long',
+        /^The prompt has 4097 tokens, and the window 4096\. Serve .*--max-model-len/,
+      ],
+      [
+        'it fills the window',
+        {},
+        { maxModelLen: 6 },
+        'prompt_too_long',
+        /^The prompt has 6 tokens, and the model's window 6\. Serve .*shorten the prompts/,
+      ],
+      ['it exceeds the environment', { contextTokens: 5 }, {}, 'prompt_too_long', /at most 5\. Raise max_prompt_length of the environment/],
+      ['a turn may have no token', { responseTokens: 0 }, {}, 'prompt_too_long', /leave the policy no token\. Raise limits\.responseTokens/],
+      ['the rollout may have no token', { completionTokens: 0 }, {}, 'max_total_completion_tokens_reached', /limits\.completionTokens/],
+    ])('fails without a reward where %s, and is not scored', async (_, limits, script, stop, message) => {
+      let scored = 0;
+      const environment = new CountingEnv({ limits, rubric: new Rubric({ funcs: [reward(() => scored++, { name: 'one' })] }) });
+      Object.assign(environment, { limitArguments: { contextTokens: 'max_prompt_length' } });
+      const client = new ScriptedClient({ turns: () => 'one;', tokenizer: 'code-points', ...script });
+      const [rollout] = await play(environment, client);
+      expect(rollout).toMatchObject({
+        stop,
+        reward: null,
+        metrics: {},
+        turns: 0,
+        attempts: 1,
+        error: { type: 'UnplayedError', retryable: false, source: 'prompt' },
+      });
+      expect(rollout!.error!.message).toMatch(message);
+      expect(scored).toBe(0);
     });
-    const [rollout] = await play(new CountingEnv(), client);
-    expect(rollout).toMatchObject({ stop: 'prompt_too_long', error: null, isTruncated: true, reward: 0 });
   });
 
   it('records an exception of the environment as its error', async () => {

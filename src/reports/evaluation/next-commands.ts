@@ -1,5 +1,6 @@
 /** Suggested next commands after a run, derived from the command that started it. */
 import { basename } from 'node:path';
+import { UNPLAYED } from '../../rollouts/rollout.ts';
 import type { Summary } from '../../schemas/summary.ts';
 import { isEnvironmentPath } from '../../registry/find-environment.ts';
 import { displayPath, type NextCommand, ownCommand, withoutOptions } from '../text/own-command.ts';
@@ -39,8 +40,10 @@ export interface NextOptions {
 export function nextCommands(summary: Summary, { envId, words, policy, laptopModel, showsImages = false }: NextOptions): NextCommand[] {
   if (!summary.complete) return [{ why: 'continue this run', command: continueCommand(summary, words) }];
   const { finished, errored } = summary.rollouts;
-  if (errored > 0)
-    return [...scoreAgain(summary, envId, words), { why: 'retry the failed rollouts', command: resumeCommand(words, summary.directory) }];
+  if (errored > 0) {
+    const why = isEvery(summary, UNPLAYED) ? 'play the rollouts that had no room, once the window is larger' : 'retry the failed rollouts';
+    return [...scoreAgain(summary, envId, words), { why, command: resumeCommand(words, summary.directory) }];
+  }
   if (finished === 0) return [];
   if (policy.kind === 'baseline') return withModel(words, showsImages ? 'Qwen/Qwen2.5-VL-7B-Instruct' : 'Qwen/Qwen2.5-3B-Instruct');
   const isTrainable = policy.kind === 'embedded' && laptopModel !== null && policy.model === basename(laptopModel);
@@ -56,7 +59,7 @@ export function nextCommands(summary: Summary, { envId, words, policy, laptopMod
 
 /** Scores the failed rollouts again if a reward failed in each of them: they need not be played again. */
 function scoreAgain({ errors, directory }: Pick<Summary, 'errors' | 'directory'>, envId: string, words: readonly string[]): NextCommand[] {
-  if (isFileOfRuns(words) || Object.keys(errors).some((type) => type !== 'RewardError')) return [];
+  if (isFileOfRuns(words) || !isEvery({ errors }, 'RewardError')) return [];
   const folder = words.flatMap((word, i) => (/^--env-dir-path(=|$)/.test(word) ? [word, ...(word.includes('=') ? [] : [words[i + 1]!])] : []));
   const command = ownCommand('vf-score', [
     displayPath(directory),
@@ -66,6 +69,11 @@ function scoreAgain({ errors, directory }: Pick<Summary, 'errors' | 'directory'>
     ...folder,
   ]);
   return [{ why: 'correct the reward, then score the failed rollouts again without playing them', command }];
+}
+
+/** True if all failed rollouts have an error of this type. */
+function isEvery({ errors }: Pick<Summary, 'errors'>, type: string): boolean {
+  return Object.keys(errors).every((each) => each === type);
 }
 
 /** The command of a baseline run, changed to play a model. */

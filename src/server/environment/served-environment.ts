@@ -110,7 +110,7 @@ export class ServedEnvironment {
       timeoutMs: null,
       seed: this.#seed,
       onRollout: ({ rolloutId, error }) => {
-        if (error !== null && error.source !== 'policy') this.#onFailedRollout(rolloutId, error);
+        if (error !== null && error.source !== 'policy' && error.source !== 'prompt') this.#onFailedRollout(rolloutId, error);
       },
     });
   }

@@ -1,7 +1,8 @@
 /** Plays the held-out rows between two steps. Recorded evaluations are not played again. */
 import { evaluationValues } from '../records/batch-values.ts';
 import type { RunRecords } from '../records/run-records.ts';
-import { isRecorded, type RolloutPlan, type SampledBatch, type SamplingPlan } from '../sources/sample-rollouts.ts';
+import { isRecorded, type RolloutPlan } from '../sources/planned-rollouts.ts';
+import type { SampledBatch, SamplingPlan } from '../sources/sample-rollouts.ts';
 import { totalSteps } from '../config/training-schedule.ts';
 import type { TrainingRun } from '../training-session.ts';
 

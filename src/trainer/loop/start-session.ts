@@ -228,6 +228,7 @@ async function sourceContext(
     stepsBefore: supervisedSteps(config),
     isRecorded: (step, phase) => recorded.has(JSON.stringify([step, phase])),
     onRollouts: (rollouts) => observer.onRollouts?.(rollouts),
+    report: records.report.bind(records),
   };
 }
 

@@ -1,6 +1,8 @@
 /** Kinds of failed rollouts, which determine what is sampled again, and the messages about them. */
+import { TrainingError } from '../../core/errors.ts';
 import { BUGS, type RolloutError } from '../../rollouts/rollout.ts';
-import type { Trajectory } from '../trajectory.ts';
+import type { TrainingEvent } from '../training-observer.ts';
+import { isUnplayed, type Trajectory } from '../trajectory.ts';
 
 /** A failure that was read from a file has no stack. */
 export type Failure = NonNullable<Trajectory['error']> & Pick<RolloutError, 'stack'>;
@@ -30,14 +32,15 @@ export function isWhole(failures: readonly Failure[], allowed: number): boolean 
   return !isFair || !(failures.some(isPolicys) || others.every(isOutage));
 }
 
-/** The failed ones among the latest rollouts, with the stacks of those that this process played. */
+/** The failed ones among the latest rollouts, without those that were not played, with the stacks of those that this process played. */
 export function failuresIn(
   latest: ReadonlyMap<string, Trajectory>,
   stacks: ReadonlyMap<string, string> = new Map(),
 ): (Failure & Pick<Trajectory, 'rolloutId'>)[] {
-  return [...latest.values()].flatMap(({ rolloutId, error }) => {
+  return [...latest.values()].flatMap((trajectory) => {
+    const { rolloutId, error } = trajectory;
     const stack = stacks.get(rolloutId);
-    return error === null ? [] : { ...error, ...(stack === undefined ? {} : { stack }), rolloutId };
+    return error === null || isUnplayed(trajectory) ? [] : { ...error, ...(stack === undefined ? {} : { stack }), rolloutId };
   });
 }
 
@@ -49,6 +52,30 @@ export function failureText(
   const [first] = failures;
   const rollouts = played < total ? 'rollouts played so far' : 'rollouts';
   return `${failures.length} of ${played} ${rollouts} failed${judgement}; the first: ${first?.type}: ${first?.message}${placeText(first)}`;
+}
+
+export interface PlayedCheck {
+  /** Of the rollouts, for people: `step 3`. */
+  readonly place: string;
+  /** The number that may stay unplayed without an alarm. */
+  readonly allowed: number;
+  /** @default false: the run stops if none was played */
+  readonly mayBeNone?: boolean;
+  readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
+}
+
+/** Reports rollouts that were not played, if they are many. Throws TrainingError if they are all. */
+export function checkPlayed(trajectories: readonly Trajectory[], { place, allowed, mayBeNone = false, report }: PlayedCheck): void {
+  const unplayed = trajectories.filter(isUnplayed);
+  const [first] = unplayed;
+  if (first === undefined) return;
+  const isAll = unplayed.length === trajectories.length;
+  if (!isAll && unplayed.length <= allowed) return;
+  const count = isAll ? `None of the ${unplayed.length} rollouts could be` : `${unplayed.length} of ${trajectories.length} rollouts could not be`;
+  const text = sentence(`${count} played; the first, ${first.rolloutId}: ${first.error!.message}`);
+  if (isAll && !mayBeNone)
+    throw new TrainingError(`Stopped at ${place}: ${text} Then continue this run with -R`, { failedRollouts: unplayed.length });
+  report({ kind: 'alarm', message: `${text} They have no reward and take no part` });
 }
 
 /** Describes where the environment's own code threw: ` at MyEnv.envResponse (/home/me/environment.ts:12:5)`. */

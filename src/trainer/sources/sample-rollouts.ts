@@ -27,13 +27,15 @@ import {
   isWhole,
   placeOf,
   repeatKind,
+  checkPlayed,
   codeText,
   sentence,
   wholeOf,
 } from './rollout-failures.ts';
+import { openRecord, plannedIds } from './planned-rollouts.ts';
 import type { RolloutStore, StepRollouts } from '../trajectory-source.ts';
 import type { TrainingEvent, TrainingObserver } from '../training-observer.ts';
-import { type Trajectory, trajectoryOf, unpaid, withRole } from '../trajectory.ts';
+import { isUnplayed, type Trajectory, trajectoryOf, unpaid, withRole } from '../trajectory.ts';
 
 const MOST_ATTEMPTS = 5;
 
@@ -56,9 +58,6 @@ export interface SamplingPlan {
   readonly isEvaluation?: boolean;
 }
 
-/** The part of a plan that determines its rollouts. */
-export type RolloutPlan = Pick<SamplingPlan, 'step' | 'phase' | 'rows' | 'rolloutsPerExample' | 'store'>;
-
 export interface SamplingParts {
   readonly client: PolicyClient;
   /** The models of the environment's roles. @default none */
@@ -74,8 +73,9 @@ export interface SamplingParts {
 }
 
 export interface SampledBatch {
-  /** One per row and index, in the order of the rows; failed ones have no reward. */
+  /** One per row and index, in the order of the rows; failed ones, and those that were not played, have no reward. */
   readonly trajectories: readonly Trajectory[];
+  /** Without those that were not played, which no further attempt would play. */
   readonly failed: number;
   readonly attempts: number;
 }
@@ -84,7 +84,9 @@ export interface SampledBatch {
 export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): Promise<SampledBatch> {
   await using record = await openRecord(plan);
   const planned = new Set(plannedIds(plan));
-  const latest = new Map(record.recorded.flatMap((trajectory) => (planned.has(trajectory.rolloutId) ? [[trajectory.rolloutId, trajectory]] : [])));
+  // The window may have grown since an earlier process.
+  const isKept = (trajectory: Trajectory) => planned.has(trajectory.rolloutId) && (record.isComplete || !isUnplayed(trajectory));
+  const latest = new Map(record.recorded.filter(isKept).map((trajectory) => [trajectory.rolloutId, trajectory]));
   const begun = failuresIn(latest);
   // Rollouts of an earlier process are judged as in `repeat`. After a reward was corrected, the whole step is scored by the same code.
   if (!record.isComplete && (begun.some(isOfText) || (begun.length > allowedFailures(plan, parts) && isWhole(begun, allowedFailures(plan, parts)))))
@@ -105,6 +107,7 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     const isEnough = latest.size === total && failures.length <= allowed;
     // A crash kills the longest rollouts first and biases the batch; retry once.
     if (isEnough && (attempt > 1 || !failures.some(isPolicys))) {
+      checkStep(plan, [...latest.values()], parts);
       await record.complete(attempt);
       if (failures.length > 0)
         parts.report({
@@ -124,7 +127,14 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   }
   // An earlier version of a source may have given its role another name.
   const trajectories = plannedIds(plan).map((id) => withRole(latest.get(id)!, plan.role));
-  return { trajectories, failed: trajectories.filter(({ error }) => error !== null).length, attempts: Math.max(1, record.attempts) };
+  return { trajectories, failed: failuresIn(latest).length, attempts: Math.max(1, record.attempts) };
+}
+
+/** A group of a stream is a part of its step, which is checked as a whole. */
+function checkStep(plan: SamplingPlan, latest: readonly Trajectory[], parts: SamplingParts): void {
+  if (plan.allowedFailures !== undefined) return;
+  // A later phase has rows that the policy wrote, or only those of a few groups.
+  checkPlayed(latest, { place: placeOf(plan), allowed: allowedFailures(plan, parts), mayBeNone: plan.phase !== undefined, report: parts.report });
 }
 
 /** For a group of a stream it changes while the group is played. */
@@ -192,31 +202,6 @@ async function pause(seconds: number, signal: AbortSignal): Promise<void> {
   await untilAborted(waited, signal, () => cancelled(signal, 'Stopped before sampling failed rollouts again')).finally(() => clearTimeout(timer));
 }
 
-/** Tells whether the plan's step is complete and has all of its rollouts. Creates an empty file if the step has none. */
-export async function isRecorded(plan: RolloutPlan): Promise<boolean> {
-  await using record = await plan.store.open(plan.step, plan.phase);
-  return hasAll(record, plan);
-}
-
-/** Opens the recorded rollouts; discards them if the step is complete for another plan, such as an evaluation with fewer rows. */
-async function openRecord(plan: SamplingPlan): Promise<StepRollouts> {
-  const { store, step, phase } = plan;
-  const record = await store.open(step, phase);
-  if (!record.isComplete || hasAll(record, plan)) return record;
-  await record[Symbol.asyncDispose]();
-  await store.discard(step, phase);
-  return store.open(step, phase);
-}
-
-function hasAll({ isComplete, recorded }: StepRollouts, plan: RolloutPlan): boolean {
-  const found = new Set(recorded.map(({ rolloutId }) => rolloutId));
-  return isComplete && plannedIds(plan).every((id) => found.has(id));
-}
-
-function plannedIds({ rows, rolloutsPerExample }: RolloutPlan): string[] {
-  return rows.flatMap((row) => Array.from({ length: rolloutsPerExample }, (_, index) => `${row.exampleId}/${index}`));
-}
-
 /**
  * Samples missing rollouts; stops early once more have failed than are allowed, or none can succeed. Returns the first failure of a reward, and the first
  * that ends the run.
@@ -230,7 +215,7 @@ async function play(
 ): Promise<{ readonly thrown: (RolloutError & Pick<Rollout, 'rolloutId'>) | null; readonly ended: Ended | null }> {
   const isDone = (row: Row, index: number) => {
     const found = latest.get(`${row.exampleId}/${index}`);
-    return found !== undefined && (found.error === null || isOfText(found.error));
+    return found !== undefined && (found.error === null || isOfText(found.error) || isUnplayed(found));
   };
   const indices = Array.from({ length: rolloutsPerExample }, (_, index) => index);
   const groups: RolloutGroup<Row>[] = rows.flatMap((row) => {
@@ -240,7 +225,8 @@ async function play(
   });
   const total = rows.length * rolloutsPerExample;
   let done = total - groups.reduce((sum, group) => sum + group.indices.length, 0);
-  let failed = failuresIn(latest).filter(isOfText).length;
+  let lost = failuresIn(latest).filter(isOfText).length;
+  let failed = lost + [...latest.values()].filter(isUnplayed).length;
   let thrown: (RolloutError & Pick<Rollout, 'rolloutId'>) | null = null;
   let ended: Ended | null = null;
   let played = 0;
@@ -264,13 +250,14 @@ async function play(
     if (rollout.error === null) scored.push(rollout.metricErrors === undefined ? {} : { metricErrors: rollout.metricErrors });
     else {
       failed++;
+      if (!isUnplayed(trajectory)) lost++;
       if (rollout.error.stack !== undefined) stacks.set(rollout.rolloutId, rollout.error.stack);
       if (isCodes(rollout.error)) thrown ??= { ...rollout.error, rolloutId: rollout.rolloutId };
       if (rollout.error.endsRun === true) ended ??= { error: rollout.error, model: rollout.policy.model };
       observer.onFailedRollout?.({ step, rolloutId: rollout.rolloutId, error: rollout.error });
     }
     observer.onRollouts?.({ step, done, total, failed });
-    if (failed > allowed || ended !== null) tooMany.abort();
+    if (lost > allowed || ended !== null) tooMany.abort();
   };
   const groupsPlayed = runRollouts(groups, {
     environment,

@@ -2,7 +2,7 @@
 import { byGroup } from '../credit.ts';
 import type { RolloutStore, RecordedRollout, StepRollouts } from '../trajectory-source.ts';
 import { isInformative } from './sampled-source.ts';
-import type { Trajectory } from '../trajectory.ts';
+import { isUnplayed, type Trajectory } from '../trajectory.ts';
 
 type Group = readonly Trajectory[];
 
@@ -37,10 +37,13 @@ export class StepGroups implements AsyncDisposable {
   readonly #record: StepRollouts;
   #groups: readonly Group[];
   #attempts: number;
+  /** Rollouts of an earlier process that were not played: the window may have grown since. */
+  readonly #outdated: ReadonlySet<Trajectory>;
 
   private constructor(options: StepGroupsOptions, record: StepRollouts) {
     this.#options = options;
     this.#record = record;
+    this.#outdated = new Set(record.isComplete ? [] : record.recorded.filter(isUnplayed));
     this.#groups = this.#whole();
     this.#attempts = Math.max(1, record.attempts);
   }
@@ -125,6 +128,7 @@ export class StepGroups implements AsyncDisposable {
 
   /** Excludes a group that a killed process wrote only in part. */
   #whole(): readonly Group[] {
-    return byGroup(this.#record.recorded).filter((group) => group.length === this.#options.rolloutsPerExample);
+    const current = this.#record.recorded.filter((trajectory) => !this.#outdated.has(trajectory));
+    return byGroup(current).filter((group) => group.length === this.#options.rolloutsPerExample);
   }
 }

@@ -13,7 +13,8 @@ import { ResultsError } from '../../core/errors.ts';
 import { count, listOf, object } from '../../schemas/json-schema.ts';
 import { parseWire } from '../../schemas/results.ts';
 import type { RolloutsInMemory } from '../records/rollouts-in-memory.ts';
-import type { TrainingObserver } from '../training-observer.ts';
+import type { TrainingEvent, TrainingObserver } from '../training-observer.ts';
+import { checkPlayed } from './rollout-failures.ts';
 import { type Place, RowCursor } from './row-cursor.ts';
 import { StepGroups } from './step-groups.ts';
 import { TrainedVersions } from './trained-versions.ts';
@@ -39,6 +40,7 @@ export interface StreamContext extends SourceContext {
   /** Version of the trainer's weights, which the next step trains. */
   readonly version: () => number;
   readonly onRollouts: NonNullable<TrainingObserver['onRollouts']>;
+  readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
 }
 
 const FILE = 'rows.json';
@@ -74,7 +76,7 @@ export class StreamedSource implements TrajectorySource {
   }
 
   async take(step: number, signal: AbortSignal): Promise<TrajectoryBatch> {
-    const { version, config, onRollouts } = this.#context;
+    const { version, config, onRollouts, report } = this.#context;
     const { examplesPerStep, rolloutsPerExample, maxRefills } = config.rollouts;
     this.#versions.add(version());
     if (this.#taken === null) await this.#begin(step);
@@ -93,6 +95,7 @@ export class StreamedSource implements TrajectorySource {
       this.#play(signal);
       await untilAborted(changed, signal, () => cancelled(signal, `Stopped while step ${step} was sampled`));
     }
+    checkPlayed(groups.divide(version()).taken.flat(), { place: `step ${step}`, allowed: allowedFailures(config.rollouts), report });
     await this.#turns.run(async () => {
       await groups.complete(version());
       this.#taken = step;
@@ -203,12 +206,12 @@ export class StreamedSource implements TrajectorySource {
 
   async #playGroup({ number, row }: Place, signal: AbortSignal): Promise<void> {
     const { playGroup, config } = this.#context;
-    const { examplesPerStep, rolloutsPerExample, maxErrorRate } = config.rollouts;
-    const allowedFailures = () => {
+    const { examplesPerStep } = config.rollouts;
+    const allowed = () => {
       const others = this.#failed.reduce((sum, failed) => sum + failed, 0);
-      return Math.max(0, Math.floor(maxErrorRate * examplesPerStep * rolloutsPerExample) - others);
+      return Math.max(0, allowedFailures(config.rollouts) - others);
     };
-    const group = await playGroup({ row, number, allowedFailures }, signal);
+    const group = await playGroup({ row, number, allowedFailures: allowed }, signal);
     this.#failed.push(group.failed);
     if (this.#failed.length >= examplesPerStep) this.#failed.shift();
     await this.#turns.run(() => this.#place(number, String(row.exampleId), group));
@@ -226,6 +229,11 @@ export class StreamedSource implements TrajectorySource {
     }
     this.#cursor.forget(number);
   }
+}
+
+/** Rollouts of a step that may fail. */
+function allowedFailures({ maxErrorRate, examplesPerStep, rolloutsPerExample }: SourceContext['config']['rollouts']): number {
+  return Math.floor(maxErrorRate * examplesPerStep * rolloutsPerExample);
 }
 
 /** Groups that a stream plays at once. */

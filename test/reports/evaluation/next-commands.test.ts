@@ -46,6 +46,16 @@ describe('nextCommands', () => {
     expect(commands({ rollouts: { ...rollouts, finished: 1, errored: 1 }, errors: { PolicyError: 1 } }, baseline)[0]).toMatch(/ -R outputs/);
   });
 
+  it('does not call it a retry where the policy had no room: the window must change first', () => {
+    const why = (errors: Record<string, number>) =>
+      nextCommands(
+        { ...summary, rollouts: { ...rollouts, finished: 1, errored: 1 }, errors },
+        { envId: 'search-r1', words, policy: server, laptopModel: null },
+      )[0]!.why;
+    expect(why({ UnplayedError: 1 })).toMatch(/once the window is larger/);
+    expect(why({ UnplayedError: 1, PolicyError: 1 })).toBe('retry the failed rollouts');
+  });
+
   it('offers to score before to play again where only rewards failed', () => {
     const failed = { rollouts: { ...rollouts, finished: 1, errored: 1 }, errors: { RewardError: 1 } };
     expect(commands(failed, server, ['my-env', '--env-dir-path', 'envs'])).toEqual([

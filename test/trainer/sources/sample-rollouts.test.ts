@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { PolicyClient } from '../../../src/clients/policy-client.ts';
 import { ScriptedClient, type ScriptedTurn } from '../../../src/clients/scripted.ts';
-import { CancelledError, ModelError, PolicyError, RetrievalError, TrainingError } from '../../../src/core/errors.ts';
+import { CancelledError, ModelError, PolicyError, PromptTooLongError, RetrievalError, TrainingError } from '../../../src/core/errors.ts';
 import { groupReward, metric, reward, Rubric } from '../../../src/core/rubric.ts';
 import { RolloutFiles } from '../../../src/trainer/records/rollout-files.ts';
 import { sampleRollouts, type SamplingParts, type SamplingPlan } from '../../../src/trainer/sources/sample-rollouts.ts';
@@ -62,6 +62,9 @@ function parts({ turns, maxErrorRate = 0.5, ...changes }: PartsChanges = {}): Sa
 const refuse = (): never => {
   throw new PolicyError('the server is gone');
 };
+const tooLong = (): never => {
+  throw new PromptTooLongError('The prompt has 9 tokens, and the window 8');
+};
 /** A failure that is not a server's fault. */
 const fail = (): never => {
   throw new RetrievalError('no index');
@@ -118,6 +121,45 @@ describe('sampleRollouts', () => {
     expect(reported).toEqual([
       { kind: 'alarm', message: '2 of 6 rollouts failed; the first: RetrievalError: no index. Failed rollouts are left out of their groups' },
     ]);
+  });
+
+  const alarm = {
+    kind: 'alarm',
+    message: expect.stringMatching(
+      /^2 of 6 rollouts could not be played; the first, 1\/0: The prompt has 9 tokens, and the window 8\. Serve .*take no part$/,
+    ),
+  };
+  it.each([
+    ['raises an alarm where they are more than allowed', 0.1, [alarm]],
+    ['is silent where they are few', 0.5, []],
+  ])('trains on the others where rollouts could not be played, does not try those again, and %s', async (_, maxErrorRate, events) => {
+    const turns: Turn = ({ key }) => (key!.startsWith('1/') ? tooLong() : 'stop;');
+    const batch = await sampleRollouts(plan(), parts({ turns, maxErrorRate }));
+    expect(batch).toMatchObject({ failed: 0, attempts: 1 });
+    const unplayed = batch.trajectories.filter((each) => each.reward === null);
+    expect(unplayed.map(({ stop, error }) => [stop, error?.type])).toEqual([
+      ['prompt_too_long', 'UnplayedError'],
+      ['prompt_too_long', 'UnplayedError'],
+    ]);
+    expect(played).toHaveLength(ALL.length);
+    expect(recoveries).toBe(0);
+    expect(reported).toEqual(events);
+  });
+
+  it('stops where no rollout could be played, and plays them again on resume', async () => {
+    await expect(sampleRollouts(plan(), parts({ turns: tooLong, maxErrorRate: 1 }))).rejects.toThrow(
+      /^Stopped at step 4: None of the 6 rollouts could be played; the first, 0\/0: The prompt has 9 tokens, and the window 8\. Serve .*--max-model-len.* -R$/,
+    );
+    expect(played).toEqual(ALL);
+    const batch = await sampleRollouts(plan(), parts());
+    expect(batch.trajectories.map(({ error }) => error)).toEqual(ALL.map(() => null));
+  });
+
+  it('counts those that were not played apart from failures, which are played again', async () => {
+    const turns: Turn = ({ key }) => (key === '0/0' ? tooLong() : key!.startsWith('1/') && played.length < 5 ? fail() : 'stop;');
+    const batch = await sampleRollouts(plan(), parts({ turns, maxErrorRate: 0.2 }));
+    expect(batch).toMatchObject({ failed: 0, attempts: 2 });
+    expect(batch.trajectories.filter(({ error }) => error !== null).map(({ rolloutId }) => rolloutId)).toEqual(['0/0']);
   });
 
   it('keeps rollouts without their failed metric, and counts them', async () => {

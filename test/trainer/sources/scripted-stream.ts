@@ -7,13 +7,15 @@ import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
 
+const UNPLAYED = { type: 'UnplayedError', message: "The prompt has 9 tokens, and the model's window 8", retryable: false, source: 'prompt' } as const;
+
 export const EXAMPLES = 3;
 export const ROLLOUTS = 2;
 
 export interface Playing {
   readonly plan: GroupPlan;
   readonly version: number;
-  end(changes?: { readonly rewards?: readonly number[]; readonly failed?: number }): void;
+  end(changes?: { readonly rewards?: readonly (number | null)[]; readonly failed?: number }): void;
   fail(error: Error): void;
 }
 
@@ -23,6 +25,7 @@ export async function stream(folder: string, { rows = 30, steps = 20, rollouts =
   const recorded = new Set((await store.complete()).map(({ step }) => step));
   const playing: Playing[] = [];
   const begun: string[] = [];
+  const reported: string[] = [];
   let version = 0;
   let waits = Promise.withResolvers<void>();
   const config = someConfig({
@@ -40,6 +43,7 @@ export async function stream(folder: string, { rows = 30, steps = 20, rollouts =
       stepsBefore: 0,
       isRecorded: (step) => recorded.has(step),
       onRollouts: () => {},
+      report: ({ message }) => void reported.push(message),
       version: () => version,
       playGroup: (plan, signal) => {
         const { promise, resolve, reject } = Promise.withResolvers<PlayedGroup>();
@@ -49,7 +53,11 @@ export async function stream(folder: string, { rows = 30, steps = 20, rollouts =
           end: ({ rewards = [0, 1], failed = 0 } = {}) => {
             playing.splice(playing.indexOf(own), 1);
             const members = rewards.map((reward, i) =>
-              trajectory(`${plan.row.exampleId}/${i}`, { reward, policy: { model: 'm', version: own.version } }),
+              trajectory(`${plan.row.exampleId}/${i}`, {
+                reward,
+                ...(reward === null ? { error: UNPLAYED } : {}),
+                policy: { model: 'm', version: own.version },
+              }),
             );
             resolve({ rollouts: new Map(members.map((each) => [each.rolloutId, { trajectory: each, asked: [], trace: [] }])), failed, attempts: 1 });
           },
@@ -76,6 +84,7 @@ export async function stream(folder: string, { rows = 30, steps = 20, rollouts =
     store,
     playing,
     begun,
+    reported,
     take,
     stop,
     train: (to: number) => (version = to),

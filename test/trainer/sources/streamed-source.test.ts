@@ -59,6 +59,30 @@ describe('StreamedSource', () => {
     await running.source.close();
   });
 
+  it('reports a step in which many rollouts were not played, and stops at one in which none was, which a later process plays again', async () => {
+    const running = await stream(directory, { rollouts: { max_staleness: 2 } });
+    const first = running.take(1);
+    await until(() => running.playing.length >= EXAMPLES);
+    const [one, two, three] = running.playing.slice();
+    one!.end();
+    for (const group of [two!, three!]) group.end({ rewards: [null, null] });
+    expect((await first).trajectories.filter(({ reward }) => reward === null)).toHaveLength(4);
+    expect(running.reported).toEqual([
+      expect.stringMatching(/^4 of 6 rollouts could not be played; the first, .*: The prompt has 9 tokens, and .*take no part$/),
+    ]);
+    const second = running.take(2);
+    await until(() => running.playing.length >= EXAMPLES);
+    for (const group of running.playing.slice()) group.end({ rewards: [null, null] });
+    await expect(second).rejects.toThrow(/^Stopped at step 2: None of the 6 rollouts could be played; .*window 8\. Then continue this run with -R$/);
+    running.stop.abort();
+    await running.source.close();
+    const resumed = await stream(directory);
+    const again = await endUntil(resumed.take(2), resumed, (playing) => playing[0]);
+    expect(again.trajectories.map(({ reward }) => reward === null)).toEqual(Array.from({ length: EXAMPLES * ROLLOUTS }, () => false));
+    resumed.stop.abort();
+    await resumed.source.close();
+  });
+
   it('begins no more groups than the steps within reach lack', async () => {
     const running = await stream(directory, { rollouts: { max_staleness: 3, max_concurrent: 1000 } });
     const first = running.take(1);
