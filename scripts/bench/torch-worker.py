@@ -47,14 +47,13 @@ from pictures import PlacedPicture  # noqa: E402
 from PIL import Image  # noqa: E402
 from vision import Vision  # noqa: E402
 
-QWEN3 = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": True}
-LARGE = {"vocab_size": 151936, "num_key_value_heads": 8, "head_dim": 128, "rope_theta": 1e6, "max_position_embeddings": 131072}
+# As transformers needs them: config.json without weights.
+PLAN = json.loads((ROOT / "scripts/gpu-check/plan.json").read_text())
 SHAPES = {
-    "qwen3-4b": {**LARGE, "hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36, "num_attention_heads": 32},
-    "qwen3-0.6b": {**LARGE, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16},
+    **{name: shape["config"] for name, shape in PLAN["shapes"].items() if not shape["tiny"]},
     "nano": {
-        "vocab_size": 1600, "hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "head_dim": 32, "rope_theta": 1e4, "max_position_embeddings": 131072,
+        **PLAN["shapes"]["tiny-qwen3"]["config"], "vocab_size": 1600, "hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "rope_theta": 1e4,
     },
 }
 VISION = {
@@ -83,7 +82,7 @@ VISION = {
         },
     },
 }
-TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+TARGETS = PLAN["targets"]
 # Dense bfloat16 TFLOP/s from the data sheets, by the driver's name of the card; the first match counts.
 PEAKS = {"H200": 989, "H100 PCIe": 756, "H100": 989, "GH200": 989, "B200": 2250, "A100": 312, "L40S": 362, "RTX 4090": 165}
 WARM_UP = 2
@@ -115,7 +114,7 @@ def main() -> None:
 
 
 def write_base(folder: Path, shape: str) -> None:
-    config = VISION.get(shape) or {**QWEN3, **SHAPES[shape]}
+    config = VISION.get(shape) or SHAPES[shape]
     (folder / "config.json").write_text(json.dumps(config))
     if tower := config.get("vision_config"):
         processor = {"image_processor_type": "Qwen2VLImageProcessor", "patch_size": tower["patch_size"], "temporal_patch_size": 2, "merge_size": tower["spatial_merge_size"]}

@@ -9,6 +9,7 @@ import { parseTrain } from '../cli/train/parse-train.ts';
 import { resolveTraining } from '../../src/sessions/training/resolve-training.ts';
 import { modelShape, readModelConfig } from '../../src/launch/model-shape.ts';
 import { GIB, trainerMemory, type TrainerSettings } from '../../src/launch/memory-estimate.ts';
+import { hubConfig } from '../../scripts/gpu-check/plan.ts';
 import { torchPython } from '../trainer/gradients/torch/torch-python.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -51,10 +52,14 @@ async function measure(cases: readonly Case[]): Promise<readonly { readonly peak
 }
 
 function onWire({ model, maxTokens: tokens, bytesPerWeight, device = 'cuda', ...rest }: Case): object {
-  const own = readModelConfig(model)!;
-  const architecture = own['model_type'] === 'qwen2' ? 'Qwen2ForCausalLM' : 'Qwen3ForCausalLM';
-  const config = { architectures: [architecture], hidden_act: 'silu', rms_norm_eps: 1e-6, max_position_embeddings: 65_536, ...own };
-  return { ...rest, config, tokens, device, dtype: bytesPerWeight === 2 ? 'bfloat16' : 'float32', sequence: Math.min(4096, tokens / 4) };
+  return {
+    ...rest,
+    config: hubConfig(readModelConfig(model)!),
+    tokens,
+    device,
+    dtype: bytesPerWeight === 2 ? 'bfloat16' : 'float32',
+    sequence: Math.min(4096, tokens / 4),
+  };
 }
 
 async function configured(args: readonly string[], model: string, checkpointing: boolean): Promise<Case> {

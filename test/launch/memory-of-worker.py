@@ -1,8 +1,8 @@
 """Peak memory of the torch worker's own modules, on tensors that have a shape and a device but no data (torch's FakeTensorMode).
 
 Reads a list of cases on stdin and writes their bytes on stdout. On "cuda" it needs the library of fake-cuda.cpp in LD_PRELOAD: autograd asks the device
-for guards and streams. Kernels report only their results, so what one of them holds inside is added here: a copy of the logits in logsumexp. Two fused
-kernels of CUDA, which a torch for the CPU takes apart, are replaced by functions that keep and return what the kernels do: rms_norm and silu_backward.
+for guards and streams. Two fused kernels of CUDA, which a torch for the CPU takes apart, are replaced by functions that keep and return what the kernels do: rms_norm
+and silu_backward.
 """
 
 import contextlib
@@ -10,57 +10,33 @@ import gc
 import json
 import sys
 import tempfile
-import weakref
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src/trainer/gradients/torch"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "src/trainer/gradients/torch"), str(ROOT / "scripts/gpu-check")]
 
 import numpy  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch.utils._pytree import tree_leaves  # noqa: E402
 
 import base  # noqa: E402
 from lora import attach  # noqa: E402
 from batch import Batch  # noqa: E402
+from live_bytes import LiveBytes  # noqa: E402
 from model import Model  # noqa: E402
 
 aten = torch.ops.aten
 
 
-class LiveBytes(TorchDispatchMode):
-    """Bytes of all storages alive on one device, and their peak."""
-
-    def __init__(self, device: str) -> None:
-        super().__init__()
-        self.device, self.now, self.peak = device, 0, 0
-        self.alive: dict[int, Any] = {}
+class BytesOfUnset(LiveBytes):
+    """Leaves weights unset: there is no data to draw."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (aten.uniform_.default, aten.normal_.default):
             return args[0]
-        out = func(*args, **(kwargs or {}))
-        for value in tree_leaves(out):
-            if isinstance(value, torch.Tensor) and value.device.type == self.device:
-                self._see(value.untyped_storage())
-        inside = args[0].numel() * args[0].element_size() if func is aten.logsumexp.default else 0
-        self.peak = max(self.peak, self.now + inside)
-        return out
-
-    def _see(self, storage: Any) -> None:
-        key, size = id(storage), storage.nbytes()
-        if key in self.alive:
-            return
-
-        def gone(_: Any) -> None:
-            self.now -= size
-            del self.alive[key]
-
-        self.alive[key] = weakref.ref(storage, gone)
-        self.now += size
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 class FusedNorm(torch.autograd.Function):
@@ -91,7 +67,7 @@ def without_data(device: str) -> Any:
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
     device, tokens = torch.device(case["device"]), case["tokens"]
-    with tempfile.TemporaryDirectory() as folder, without_data(device.type), FakeTensorMode(allow_non_fake_inputs=True), LiveBytes(device.type) as live:
+    with tempfile.TemporaryDirectory() as folder, without_data(device.type), FakeTensorMode(allow_non_fake_inputs=True), BytesOfUnset(device.type) as live:
         Path(folder, "config.json").write_text(json.dumps(case["config"]))
         loaded = base.load_base(folder, device, getattr(torch, case["dtype"]), case["checkpointing"], random_seed=0)
         model = Model(loaded, attach(loaded, case["rank"], 32.0, case["targets"], 0))

@@ -1,0 +1,64 @@
+"""Does a checkpoint bring everything back on this device: adapter, moments, step count, and the random state of host and GPU?
+
+Saves a state after two steps, goes on, loads it and goes on again. Weights and random numbers must be equal bit for bit: the kernels are told to be deterministic,
+so that nothing else can differ.
+"""
+
+import os
+from typing import Any, Iterator
+
+import torch
+
+import bench
+from bench import Row, Setting, Worker, difference, judged
+
+LAYERS = 4
+LENGTHS = [130, 61, 200]
+
+
+def check_state(setting: Setting, shape: str) -> Iterator[Row]:
+    # Read by cuBLAS when it starts.
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    config = setting.config(shape, LAYERS)
+    folder = bench.write_config(setting.folder / shape, config)
+    worker = Worker(setting, folder, dtype="auto", random_seed=0)
+    batch = bench.make_batch(config["vocab_size"], LENGTHS)
+    state = str(setting.folder / "state")
+    go_on(worker, batch)
+    worker("save_state", directory=state)
+    saved = values(worker)
+    first = (random_numbers(worker), go_on(worker, batch))
+    differences = worker("load_state", directory=state)["differences"]
+    yield judged("differences of the environment that loading reports", len(differences), 0, "; ".join(differences))
+    yield judged("weights and moments as they were saved", largest(values(worker), saved), 0, "largest difference")
+    second = (random_numbers(worker), go_on(worker, batch))
+    yield judged("random numbers after loading", largest(second[0], first[0]), 0, "largest difference, host and device")
+    yield judged("two further steps after loading", largest(second[1], first[1]), 0, "largest difference of the weights")
+    # Otherwise all of the above would say nothing.
+    change = difference(first[1], {name: saved[name] for name in first[1]})
+    yield Row("the two steps changed the weights", "passed" if change > 1e-6 else "failed", change, None, "relative")
+
+
+def go_on(worker: Worker, batch: Any) -> dict[str, torch.Tensor]:
+    """Two Adam steps."""
+    for seed in (1, 2):
+        worker.forward(batch)
+        worker.backward(bench.gradient_of_loss(batch, seed))
+        worker.step()
+    return {name: parameter.detach().cpu().double() for name, parameter in worker.parameters.items()}
+
+
+def values(worker: Worker) -> dict[str, torch.Tensor]:
+    """Adapter and moments."""
+    found = {name: parameter.detach().cpu().double() for name, parameter in worker.parameters.items()}
+    moments = {f"moment {place}": tensor.detach().cpu().double() for place, tensor in enumerate(worker.calls.model.moments())}
+    return {**found, **moments}
+
+
+def random_numbers(worker: Worker) -> dict[str, torch.Tensor]:
+    return {"host": torch.rand(64).double(), "device": torch.rand(64, device=worker.calls.device).cpu().double()}
+
+
+def largest(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> float:
+    return max(float((found[name] - wanted[name]).abs().max()) for name in wanted)
