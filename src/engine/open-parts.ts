@@ -20,6 +20,7 @@ import { ThreadPool } from './threads/thread-pool.ts';
 import { TokenizerError } from '../tokenizer/tokenizer-error.ts';
 import type { ByteSource } from '../files/byte-source.ts';
 import { readTokenizer } from '../tokenizer/read-tokenizer.ts';
+import type { WithinTime } from '../tokenizer/time-limit.ts';
 import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 
 const MAX_DEFAULT_THREADS = 8;
@@ -71,7 +72,7 @@ async function openOver(host: EngineHost, pool: ThreadPool, options: EngineOptio
   const source = host.folder(modelPath);
   const ownConfig = await readModelConfig(source);
   // A fault in the tokenizer is reported before a large model is read.
-  const tokenizer = await openModelTokenizer(source, ownConfig, options.chatTemplate);
+  const tokenizer = await openModelTokenizer(source, ownConfig, { chatTemplate: options.chatTemplate, withinTime: host.withinTime });
   const chooseLength = (own: ModelConfig, modelBytes: number) => defaultMaxModelLen(own, { modelBytes, threads: pool.size });
   const model = await loadModel(source, { memory, kernels, maxModelLen: options.maxModelLen ?? chooseLength, signal });
   const plan = planThreadMemory(model.config, { threads: pool.size, cacheTokens });
@@ -90,9 +91,13 @@ async function openOver(host: EngineHost, pool: ThreadPool, options: EngineOptio
   return { host, pool, memory, kernels, model, tokenizer, build, canSample: plan !== null && !embeds, embeds: plan !== null && embeds, adapters };
 }
 
-async function openModelTokenizer(source: ByteSource, { vocabularySize }: ModelConfig, chatTemplate: string | undefined): Promise<ModelTokenizer> {
+async function openModelTokenizer(
+  source: ByteSource,
+  { vocabularySize }: ModelConfig,
+  { chatTemplate, withinTime }: { readonly chatTemplate: string | undefined; readonly withinTime: WithinTime | undefined },
+): Promise<ModelTokenizer> {
   try {
-    return await readTokenizer(source, { vocabularySize, ...(chatTemplate === undefined ? {} : { chatTemplate }) });
+    return await readTokenizer(source, { vocabularySize, ...(chatTemplate !== undefined && { chatTemplate }), ...(withinTime && { withinTime }) });
   } catch (error) {
     throw error instanceof TokenizerError ? new EngineInputError(error.message, { code: error.code, cause: error }) : error;
   }

@@ -4,6 +4,8 @@ import { thrownText } from '../core/errors.ts';
 import type { ByteSource } from '../files/byte-source.ts';
 import type { JsonObject } from '../files/source-text.ts';
 import { type ChatOptions, ChatTemplate } from './chat-template.ts';
+import { isRiskyPattern, patternsIn } from './pattern-risk.ts';
+import { TimeExceeded, type WithinTime } from './time-limit.ts';
 import { tokenBytes } from './token-bytes.ts';
 import { TokenizerError } from './tokenizer-error.ts';
 import { readTokenizerFiles, type TokenizerFiles } from './tokenizer-files.ts';
@@ -11,6 +13,12 @@ import type { ModelTokenizer, TokenBytes } from './tokenizer-types.ts';
 
 /** Words, digits, punctuation, line feeds and multi-byte characters. */
 const PROBE = "It's a probe, 12: naïve 東京 🙂\n\n";
+
+/** The time that a text may take to be divided; some 20 times that of a slow machine. */
+const LEAST_LIMIT_MS = 5000;
+const MS_PER_CHARACTER = 0.1;
+/** In UTF-16 units. A pattern that takes the cube of it ends within seconds, and keeping the time costs more than the text itself. */
+const SHORT_TEXT = 1000;
 
 /** Keeps a byte order mark, which may be a token's text. */
 const UTF8 = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -20,21 +28,27 @@ export interface OpenTokenizerOptions {
   readonly vocabularySize?: number;
   /** A Jinja template that replaces the directory's own. @default the directory's own, if any */
   readonly chatTemplate?: string;
+  /** Ends the search for a pattern that takes too long. @default it goes on */
+  readonly withinTime?: WithinTime;
 }
 
 /** Rejects with TokenizerError if the directory has no tokenizer, one of another kind, or one with ids that the model does not have. */
-export async function readTokenizer(source: ByteSource, { vocabularySize, chatTemplate }: OpenTokenizerOptions = {}): Promise<ModelTokenizer> {
+export async function readTokenizer(
+  source: ByteSource,
+  { vocabularySize, chatTemplate, withinTime }: OpenTokenizerOptions = {},
+): Promise<ModelTokenizer> {
   const { path: directory } = source;
   const files = await readTokenizerFiles(source);
   const spellings = spellingsOf(files, { directory, vocabularySize: vocabularySize ?? sizeOf(files) });
   const template = chatTemplate === undefined ? await ChatTemplate.read(source, files.settings) : ChatTemplate.of(chatTemplate, files.settings);
   try {
     // No settings: those that the library knows would change the text, and transformers ignores them for such a tokenizer.
-    const tokenizer = new LibraryTokenizer({ library: new Tokenizer(files.tokenizer, {}), spellings, files, template });
+    const tokenizer = new LibraryTokenizer({ library: new Tokenizer(files.tokenizer, {}), spellings, files, template, withinTime, directory });
     // A broken tokenizer fails here, not during a request.
     tokenizer.encode(PROBE, { addSpecialTokens: true });
     return tokenizer;
   } catch (cause) {
+    if (cause instanceof TokenizerError) throw cause;
     throw new TokenizerError(`The tokenizer in ${directory} cannot be read: ${thrownText(cause)}. Save it again.`, { cause });
   }
 }
@@ -72,16 +86,25 @@ class LibraryTokenizer implements ModelTokenizer {
   readonly #library: Tokenizer;
   readonly #spellings: readonly (string | undefined)[];
   readonly #template: ChatTemplate | null;
+  readonly #withinTime: WithinTime | undefined;
+  readonly #directory: string;
+  /** Its patterns take at most the cube of the text's length. */
+  readonly #isSafe: boolean;
 
   constructor(parts: {
     readonly library: Tokenizer;
     readonly spellings: readonly (string | undefined)[];
     readonly files: TokenizerFiles;
     readonly template: ChatTemplate | null;
+    readonly withinTime: WithinTime | undefined;
+    readonly directory: string;
   }) {
     this.#library = parts.library;
     this.#spellings = parts.spellings;
     this.#template = parts.template;
+    this.#withinTime = parts.withinTime;
+    this.#directory = parts.directory;
+    this.#isSafe = !patternsIn(parts.files.tokenizer).some(isRiskyPattern);
     this.vocabularySize = parts.spellings.length;
     this.hasChatTemplate = parts.template !== null;
     const special = parts.files.addedTokens.filter((token) => token.special).map((token) => token.id);
@@ -89,7 +112,18 @@ class LibraryTokenizer implements ModelTokenizer {
   }
 
   encode(text: string, { addSpecialTokens }: { readonly addSpecialTokens: boolean }): Int32Array {
-    return Int32Array.from(this.#library.encode(text, { add_special_tokens: addSpecialTokens }).ids);
+    const encode = () => this.#library.encode(text, { add_special_tokens: addSpecialTokens }).ids;
+    if (this.#withinTime === undefined || (this.#isSafe && text.length <= SHORT_TEXT)) return Int32Array.from(encode());
+    const limitMs = LEAST_LIMIT_MS + Math.ceil(text.length * MS_PER_CHARACTER);
+    try {
+      return Int32Array.from(this.#withinTime(limitMs, encode));
+    } catch (cause) {
+      if (!(cause instanceof TimeExceeded)) throw cause;
+      throw new TokenizerError(
+        `The tokenizer in ${this.#directory} took more than ${limitMs / 1000} s to divide a text of ${text.length} characters, so its pattern may never end. Use the tokenizer of a model that you trust.`,
+        { cause },
+      );
+    }
   }
 
   decode(ids: Int32Array, { skipSpecialTokens }: { readonly skipSpecialTokens: boolean }): string {

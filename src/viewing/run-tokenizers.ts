@@ -1,6 +1,7 @@
-/** Finds the tokenizer that a run used: one of the bundled models, or the one that the command names. */
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+/**
+ * Finds the tokenizer that a run used: one of the bundled models, or the one that the command names. A directory that only the run names is not opened: runs come
+ * from strangers, and a tokenizer's pattern can take forever.
+ */
 import { installedModels } from '../data/bundled-models.ts';
 import { thrownText } from '../core/errors.ts';
 import { openTokenizer } from '../tokenizer/open-tokenizer.ts';
@@ -47,19 +48,16 @@ export class RunTokenizers {
       const name = model?.split(/[/\\]/).findLast((part) => part !== '');
       const bundled = name === undefined ? undefined : installedModels().get(name);
       if (bundled !== undefined) return { tokenizer: (await this.#open(bundled)).tokenizer, problem: null };
-      // A directory of this machine, which a training run names as its base.
-      if (this.#options.given === null && model !== null && existsSync(join(model, 'tokenizer.json'))) return await this.#findIn(model, null);
     }
-    return await this.#findGiven(hash);
+    return await this.#findGiven({ hash, model });
   }
 
-  async #findGiven(hash: string | null): Promise<FoundTokenizer> {
+  async #findGiven({ hash, model }: UsedTokenizer): Promise<FoundTokenizer> {
     const { given } = this.#options;
     if (given === null)
       return {
         tokenizer: null,
-        problem:
-          'The tokenizer of the model is not on this machine, so tokens show as ids. Start vf-view with --tokenizer and the folder of the model.',
+        problem: `Tokens show as ids, because the run's tokenizer is not that of a bundled model. Start vf-view with --tokenizer and the folder of ${model ?? 'the model'}.`,
       };
     return await this.#findIn(given, hash);
   }

@@ -54,3 +54,46 @@ describe('runCommand', () => {
     expect(await command.ended).toEqual([null, 'SIGTERM']);
   });
 });
+
+const watch = new URL('../../src/cli/loop-watch.ts', import.meta.url).href;
+/** The event loop of this command stands still once it has written "hangs". */
+const hangingCommand = (hang: string) =>
+  startNode([
+    '--input-type=module',
+    '--eval',
+    `import { writeSync } from 'node:fs';
+     import { runCommand } from ${JSON.stringify(runner)};
+     import { watchLoop } from ${JSON.stringify(watch)};
+     watchLoop({ stillAfterMs: 200 });
+     await runCommand('hanging', async (argv, { signal }) => {
+       setTimeout(() => { writeSync(2, 'hangs'); ${hang} });
+       await new Promise((done) => signal.addEventListener('abort', done));
+       return 0;
+     });`,
+  ]);
+
+describe('watchLoop', () => {
+  it.each([
+    ['a pattern that tries without end', 'SIGTERM', '/((\\S|\\s)+)+#/u.test("x".repeat(60));'],
+    ['a loop of a module', 'SIGINT', 'for (;;);'],
+    ['a wait of the main thread', 'SIGTERM', 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);'],
+  ] as const)('lets a second signal end a process that hangs in %s', async (_, signal, hang) => {
+    await using command = hangingCommand(hang);
+    await until(() => command.stderr.includes('hangs'));
+    // The loop that should heed the first ones stands still.
+    const again = setInterval(() => command.child.kill(signal), 50);
+    expect(await command.ended).toEqual([null, signal]);
+    clearInterval(again);
+  });
+
+  it('gives the handlers back once the loop turns again', async () => {
+    await using command = hangingCommand(`
+      while (process.listenerCount('SIGTERM') > 0);
+      setTimeout(function look() {
+        if (process.listenerCount('SIGTERM') === 0) setTimeout(look, 10);
+        else writeSync(2, 'heeds signals');
+      });`);
+    await until(() => command.stderr.includes('heeds signals'));
+    expect(command.child.exitCode).toBe(null);
+  });
+});

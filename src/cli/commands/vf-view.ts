@@ -21,7 +21,7 @@ export const vfView = defineCommand({
     ...listening({ beyondLoopback: 'is open to the network and needs the token that is printed', port: 8765 }),
     export: file('write the runs as one HTML file instead of serving them; - is stdout'),
     open: flag('open the address in the browser'),
-    tokenizer: folder('tokenizer to show tokens with', { otherwise: "the run's own model, if it is on this machine" }),
+    tokenizer: folder('tokenizer to show tokens with', { otherwise: "the run's own, if it is a bundled model's" }),
     lab: flag('serve the lab instead: GRPO in a browser tab, with transcripts before and after (docs/lab.md)'),
     ...VERBOSE,
   }),

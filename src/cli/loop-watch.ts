@@ -1,0 +1,52 @@
+/**
+ * Gives Ctrl-C and SIGTERM their default effect while the event loop stands still. The handlers of a command run in its loop, so a pattern or a module that never returns
+ * would leave only SIGKILL. A thread watches the loop and puts the handlers aside through the inspector, which reaches a loop that is busy with JavaScript.
+ */
+import { Worker } from 'node:worker_threads';
+
+const BEAT_MS = 500;
+/** A loop that stands still for so long is taken to hang, in milliseconds. */
+const STILL_AFTER_MS = 5000;
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+
+export interface WatchedLoop {
+  /** Counts the beats of the loop. */
+  readonly beats: Int32Array;
+  readonly stillAfterMs: number;
+  /** JavaScript that the thread evaluates in the main one. */
+  readonly putAside: string;
+}
+
+/** Does not keep the process alive. `stillAfterMs` shortens tests. */
+export function watchLoop({ stillAfterMs = STILL_AFTER_MS }: { readonly stillAfterMs?: number } = {}): void {
+  const beats = new Int32Array(new SharedArrayBuffer(4));
+  let aside: readonly (readonly [(typeof SIGNALS)[number], NodeJS.SignalsListener])[] = [];
+  const key = Symbol.for('vf-search.put-signals-aside');
+  Object.defineProperty(globalThis, key, {
+    value: () => {
+      aside = SIGNALS.flatMap((signal) => process.listeners(signal).map((listener) => [signal, listener] as const));
+      for (const signal of SIGNALS) process.removeAllListeners(signal);
+    },
+  });
+  setInterval(
+    () => {
+      Atomics.add(beats, 0, 1);
+      for (const [signal, listener] of aside) process.on(signal, listener);
+      aside = [];
+    },
+    Math.min(BEAT_MS, stillAfterMs / 4),
+  ).unref();
+  // The sources hold loop-watcher.ts, the build loop-watcher.js; the compiler rewrites imports but not URLs.
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  const watched: WatchedLoop = { beats, stillAfterMs, putAside: `globalThis[Symbol.for(${JSON.stringify(key.description)})]()` };
+  const watcher = new Worker(new URL(`./loop-watcher.${extension}`, import.meta.url), {
+    name: 'vf-search loop watch',
+    workerData: watched,
+    env: {},
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: 64 },
+  });
+  // A command works without it.
+  watcher.on('error', () => {});
+  watcher.unref();
+}
