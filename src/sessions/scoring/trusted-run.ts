@@ -6,6 +6,7 @@ import { realPath } from '../../files/real-path.ts';
 import type { EnvironmentFacts } from '../../registry/environment-facts.ts';
 import { findEnvironment, isEnvironmentPath } from '../../registry/find-environment.ts';
 import { textsIn } from '../../schemas/is-object.ts';
+import { isSecretName } from '../../transport/redact.ts';
 import type { Surroundings } from '../surroundings.ts';
 
 export interface NamedEnvironment {
@@ -84,14 +85,14 @@ export interface WithheldKeys {
   readonly keys: readonly string[];
 }
 
-/** The variables without keys if only the run names a server, which may belong to anyone. */
+/** The variables without those that hold a key, a token or a password by their name, if only the run names a server, which may belong to anyone. */
 export function variablesFor(
   recorded: Readonly<Record<string, unknown>>,
   given: Readonly<Record<string, unknown>>,
   variables: Surroundings['variables'],
 ): { readonly variables: Surroundings['variables']; readonly withheld: WithheldKeys | null } {
   const argument = Object.keys(recorded).find((name) => !(name in given) && namesServer(name, recorded[name]));
-  const keys = Object.keys(variables).filter((name) => name.endsWith('_API_KEY') && variables[name] !== '');
+  const keys = Object.keys(variables).filter((name) => isSecretName(name) && variables[name] !== '');
   if (argument === undefined || keys.length === 0) return { variables, withheld: null };
   return { variables: Object.fromEntries(Object.entries(variables).filter(([name]) => !keys.includes(name))), withheld: { argument, keys } };
 }

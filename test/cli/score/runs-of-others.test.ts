@@ -148,7 +148,7 @@ describe('vf-score on a run from somebody else', { timeout: 60_000 }, () => {
       return sendJson(response, 200, { result: searches.map(() => ({ points: [] })) });
     });
     const urls = { retriever_url: server.url, embeddings_url: `${server.url}/v1` };
-    const variables = { EMBEDDINGS_API_KEY: 'key-of-embeddings', QDRANT_API_KEY: 'key-of-qdrant' };
+    const variables = { EMBEDDINGS_API_KEY: 'key-of-embeddings', QDRANT_API_KEY: 'key-of-qdrant', SEARCH_TOKEN: 'key-of-search' };
     const keysSent = () => JSON.stringify(headers.splice(0)).match(/key-of-\w+/g) ?? [];
     change({ env_args: { dataset: 'fact-world', engine: 'qdrant', collection: 'c', embeddings_model: 'm', ...urls } });
     const { code, stderr } = await command(['vf-score', 'run', '--in-place'], { variables });
@@ -156,7 +156,7 @@ describe('vf-score on a run from somebody else', { timeout: 60_000 }, () => {
     expect(server.requests).toEqual(expect.arrayContaining(['POST /v1/embeddings', 'POST /collections/c/points/query/batch']));
     expect(keysSent()).toEqual([]);
     expect(stderr).toContain(
-      'The environment gets no key (EMBEDDINGS_API_KEY, QDRANT_API_KEY), because only the run names its server (retriever_url)',
+      'The environment gets no key (EMBEDDINGS_API_KEY, QDRANT_API_KEY, SEARCH_TOKEN), because only the run names its server (retriever_url)',
     );
     expect(await command(['vf-score', 'run', '-a', JSON.stringify(urls), '-o', 'new'], { variables })).toMatchObject({
       code: 0,
