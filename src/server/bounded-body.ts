@@ -1,4 +1,5 @@
 /** Reads request bodies within limits of memory and time. */
+import type { HeldBytes } from './held-bytes.ts';
 
 export type ReadBody =
   | { readonly ok: true; readonly text: string }
@@ -11,6 +12,8 @@ export interface BodyBudgetOptions {
   readonly maxBodyBytes: number;
   /** Limit of bytes held by all running requests together. */
   readonly maxTotalBytes: number;
+  /** The account of everything that the server holds. @default the bodies alone */
+  readonly held?: HeldBytes;
   /** Time from the start of reading a body to its last byte. */
   readonly bodyTimeoutMs: number;
 }
@@ -30,14 +33,18 @@ export class BodyBudget {
     try {
       return await use(await this.#read(request, chunks));
     } finally {
-      this.#held -= sizeOf(chunks);
+      this.#hold(-sizeOf(chunks));
     }
   }
 
   async #read(request: Request, chunks: Uint8Array[]): Promise<ReadBody> {
-    const { maxBodyBytes, maxTotalBytes, bodyTimeoutMs } = this.#options;
+    const { maxBodyBytes, bodyTimeoutMs } = this.#options;
     const tooLarge = { ok: false, status: 413, detail: `The body is larger than ${maxBodyBytes} bytes; send less at a time` } as const;
-    if (Number(request.headers.get('content-length') ?? 0) > maxBodyBytes) return tooLarge;
+    const announced = Number(request.headers.get('content-length') ?? 0);
+    if (announced > maxBodyBytes) return tooLarge;
+    // Before anything of it is read.
+    const full = this.#fullText(announced);
+    if (full !== null) return { ok: false, status: 503, detail: full };
     let bytes = 0;
     const reader = request.body?.getReader();
     const late = Promise.withResolvers<'late'>();
@@ -49,10 +56,10 @@ export class BodyBudget {
         if (next === undefined || next.done) break;
         chunks.push(next.value);
         bytes += next.value.length;
-        this.#held += next.value.length;
+        this.#hold(next.value.length);
         if (bytes > maxBodyBytes) return tooLarge;
-        if (this.#held > maxTotalBytes)
-          return { ok: false, status: 503, detail: 'The bodies of running requests exceed the memory limit; try again later' };
+        const now = this.#fullText(0);
+        if (now !== null) return { ok: false, status: 503, detail: now };
       }
       return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)) };
     } catch (cause) {
@@ -62,6 +69,18 @@ export class BodyBudget {
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  #hold(change: number): void {
+    this.#held += change;
+    this.#options.held?.hold(change);
+  }
+
+  /** The reason why that many bytes more have no room; null if they have. */
+  #fullText(more: number): string | null {
+    const { maxTotalBytes, held } = this.#options;
+    if (this.#held + more > maxTotalBytes) return 'The bodies of running requests exceed the memory limit; try again later';
+    return held === undefined || held.makeRoom(more) ? null : `${held.fullText}; try again later`;
   }
 }
 

@@ -5,6 +5,7 @@
 import { sampleProblem, type CallerAnswer, type CallerQuestion } from '../../clients/caller-sample.ts';
 import { untilAborted } from '../../core/abort.ts';
 import { type PolicyError } from '../../core/errors.ts';
+import { contentText } from '../../core/message.ts';
 import type { StepSample } from '../../schemas/environment-server/episode-requests.ts';
 import { wireMessage } from '../../rollouts/message-columns.ts';
 import { plainNumbers } from '../../rollouts/rollout-columns.ts';
@@ -23,7 +24,19 @@ export interface CallerEpisodeOptions {
   readonly vocabularySize: number | null;
   /** Shared by episodes that are scored together; null for one that is scored alone. */
   readonly together: symbol | null;
+  /** Bytes that the caller's own texts take from the start: its names and sampling parameters. */
+  readonly startBytes: number;
+  /** Called whenever the episode holds more bytes, or fewer. */
+  readonly onBytes: (change: number) => void;
 }
+
+/** Longest text of a sample, as the largest frame of the WebSocket: far beyond any model's turn. */
+const MOST_CHARACTERS = 2 ** 20;
+/** Of an episode in which nothing was said yet. */
+const EMPTY_BYTES = 4096;
+
+/** An answer as a line of JSON. That of a turn is written when it is asked for: each repeats the whole conversation. */
+type Answer = () => string;
 
 export class CallerEpisode {
   readonly id: string;
@@ -35,19 +48,27 @@ export class CallerEpisode {
   hasEnded = false;
   readonly #options: CallerEpisodeOptions;
   /** `#answers[turn]` asks for the sample of that turn, or is the end. */
-  readonly #answers: PromiseWithResolvers<string>[] = [Promise.withResolvers()];
+  readonly #answers: PromiseWithResolvers<Answer>[] = [Promise.withResolvers()];
   /** `#samples[turn]` answered that turn. */
   readonly #samples: StepSample[] = [];
   #open: OpenQuestion | null = null;
   #discarded: PolicyError | null = null;
-  /** Bytes of the kept answers and samples, roughly. */
-  size = 0;
+  #size = 0;
+  #isReleased = false;
+  /** Characters of the conversation that are counted. */
+  #counted = 0;
 
   constructor(options: CallerEpisodeOptions) {
     this.id = options.id;
     this.groupId = options.groupId;
     this.together = options.together;
     this.#options = options;
+    this.#hold(EMPTY_BYTES + options.startBytes);
+  }
+
+  /** Bytes of the kept answers and samples, roughly. */
+  get size(): number {
+    return this.#size;
   }
 
   get isDiscarded(): boolean {
@@ -66,7 +87,8 @@ export class CallerEpisode {
     this.#open = open;
     // It is the caller's time from here on.
     this.lastUsedAt = performance.now();
-    this.#answer(turnLine(this.id, question));
+    this.#answer(laterLine(this.id, question), bytesOf(question, this.#counted));
+    this.#counted = charactersOf(question);
     return untilAborted(open.given.promise, signal);
   }
 
@@ -76,7 +98,14 @@ export class CallerEpisode {
     this.isPlayed = true;
     this.hasEnded = true;
     this.lastUsedAt = performance.now();
-    this.#answer(line);
+    this.#answer(() => line, 2 * line.length);
+  }
+
+  /** The episode is forgotten: it counts no longer. */
+  release(): void {
+    if (this.#isReleased) return;
+    this.#options.onBytes(-this.#size);
+    this.#isReleased = true;
   }
 
   /** Fails the rollout at its next question. */
@@ -89,7 +118,7 @@ export class CallerEpisode {
   /** The answer to the last sample, or the first turn. */
   current(): Promise<string> {
     this.lastUsedAt = performance.now();
-    return this.#answers.at(-1)!.promise;
+    return this.#answers.at(-1)!.promise.then(written);
   }
 
   /** Takes a sample for a turn. Returns the answer to wait for, or the reason why the sample is refused. Takes effect before it returns. */
@@ -99,7 +128,7 @@ export class CallerEpisode {
     const before = this.#samples[turn];
     if (before !== undefined) {
       return isSame(before, given)
-        ? this.#answers[turn + 1]!.promise
+        ? this.#answers[turn + 1]!.promise.then(written)
         : problemOf('TurnError', `Turn ${turn} was answered with another sample. Each turn takes one sample.${this.#expected()}`);
     }
     const open = this.#open;
@@ -112,18 +141,26 @@ export class CallerEpisode {
       const problem = sampleProblem(open.question, sample, vocabularySize!);
       if (problem !== null) return problemOf('SampleError', `${problem}.`);
     }
+    if (sample.kind === 'chat' && sample.text.length > MOST_CHARACTERS)
+      return problemOf('SampleError', `text has ${sample.text.length} characters. A sample may have at most ${MOST_CHARACTERS}.`);
     this.#open = null;
     this.#samples.push(given);
-    this.size += sample.kind === 'tokens' ? 16 * sample.tokenIds.length : 2 * sample.text.length;
-    const answer = Promise.withResolvers<string>();
+    this.#hold(sampleBytes(given));
+    const answer = Promise.withResolvers<Answer>();
     this.#answers.push(answer);
     open.given.resolve(answerOf(open.question, given, version, finish));
-    return answer.promise;
+    return answer.promise.then(written);
   }
 
-  #answer(line: string): void {
-    this.size += 2 * line.length;
-    this.#answers.at(-1)!.resolve(line);
+  #answer(answer: Answer, bytes: number): void {
+    this.#hold(bytes);
+    this.#answers.at(-1)!.resolve(answer);
+  }
+
+  #hold(bytes: number): void {
+    if (this.#isReleased) return;
+    this.#size += bytes;
+    this.#options.onBytes(bytes);
   }
 
   #expected(): string {
@@ -151,6 +188,32 @@ function isSame(a: StepSample, b: StepSample): boolean {
 
 function areEqual(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((value, i) => Object.is(value, b[i]));
+}
+
+/** Bytes that an episode keeps of a sample. */
+export function sampleBytes({ sample }: StepSample): number {
+  return sample.kind === 'tokens' ? 16 * sample.tokenIds.length : 2 * sample.text.length;
+}
+
+/** Bytes that a turn adds to those of the turns before it. */
+function bytesOf(question: CallerQuestion, counted: number): number {
+  return question.kind === 'tokens' ? 16 * question.appendIds.length : 2 * (charactersOf(question) - counted);
+}
+
+function charactersOf(question: CallerQuestion): number {
+  if (question.kind === 'tokens') return 0;
+  return question.messages.reduce((sum, { content }) => sum + contentText(content).length, 0);
+}
+
+function written(answer: Answer): string {
+  return answer();
+}
+
+/** The rollout goes on with the same list of messages. */
+function laterLine(episodeId: string, question: CallerQuestion): Answer {
+  if (question.kind === 'tokens') return () => turnLine(episodeId, question);
+  const { length } = question.messages;
+  return () => turnLine(episodeId, { ...question, messages: question.messages.slice(0, length) });
 }
 
 function turnLine(episodeId: string, question: CallerQuestion): string {

@@ -6,7 +6,8 @@ import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { EpisodesRequest } from '../../schemas/environment-server/episode-requests.ts';
 import { parseStep } from '../../schemas/environment-server/parse-step.ts';
 import { callerSamplingColumns } from '../../schemas/sampling-columns.ts';
-import { CallerEpisode } from './caller-episode.ts';
+import type { HeldBytes } from '../held-bytes.ts';
+import { CallerEpisode, sampleBytes } from './caller-episode.ts';
 import { CallerGroup } from './caller-group.ts';
 import { EnvironmentRefusal } from './environment-refusal.ts';
 import { type EpisodeProblem, problemLine, problemOf } from './episode-problem.ts';
@@ -23,6 +24,8 @@ export interface CallerEpisodesOptions {
   readonly idleTimeoutMs: number;
   /** The time for which a request waits for an answer, in milliseconds. */
   readonly stepTimeoutMs: number;
+  /** The account of everything that the server holds. */
+  readonly held: HeldBytes;
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -58,8 +61,10 @@ export class CallerEpisodes {
       max: 4 * maxSessions,
       maxSize: KEPT_BYTES,
       sizeCalculation: (episode) => episode.size + 1,
+      dispose: (episode) => episode.release(),
       ttl: idleTimeoutMs,
     });
+    options.held.onFull(() => this.#ended.pop() !== undefined);
     this.#reaper = setInterval(() => this.#reap(), Math.min(30_000, Math.max(20, idleTimeoutMs / 4)));
     this.#reaper.unref();
   }
@@ -97,13 +102,18 @@ export class CallerEpisodes {
         `${this.#live.size} of ${maxSessions} episodes are open (--max-sessions). Finish or delete some, then try again.`,
       );
     }
+    const sampling = callerSamplingColumns(request.sampling ?? {});
+    // Every line of an episode repeats them.
+    const startBytes = 4 * (sampling.extra.length + model.length);
+    this.#makeRoom(request.episodes.length * startBytes);
     const vocabularySize = kind === 'tokens' ? served.tokenizer!.tokenizer.vocabularySize : null;
+    const common = { kind, vocabularySize, startBytes, onBytes: (change: number) => this.#options.held.hold(change) };
     const episodes: CallerEpisode[] = [];
     for (const { row, groupId, places } of planned) {
       const members = new Map<number, CallerEpisode>();
       const together = served.scoresGroups && places.length > 1 ? Symbol(groupId) : null;
       for (const { place, index } of places) {
-        const episode = new CallerEpisode({ id: randomUUID(), groupId, kind, vocabularySize, together });
+        const episode = new CallerEpisode({ ...common, id: randomUUID(), groupId, together });
         members.set(index, episode);
         episodes[place] = episode;
       }
@@ -115,7 +125,7 @@ export class CallerEpisodes {
           groupId,
           members,
           models,
-          sampling: callerSamplingColumns(request.sampling ?? {}),
+          sampling,
           maxTokens: request.max_new_tokens ?? null,
           onChange: (episode) => this.#changed(episode),
           onFailure: this.#options.onFailure,
@@ -128,8 +138,10 @@ export class CallerEpisodes {
 
   /** Takes a step of each entry and resolves with a line of JSON for each, in order. */
   async step(entries: readonly unknown[]): Promise<readonly string[]> {
-    const answers = entries.map((entry) => {
-      const parsed = parseStep(entry);
+    const steps = entries.map(parseStep);
+    // As a sample, and in the conversation.
+    this.#makeRoom(2 * steps.reduce((sum, step) => sum + (step.ok && step.sample !== null ? sampleBytes(step.sample) : 0), 0));
+    const answers = steps.map((parsed) => {
       if (!parsed.ok) return { problem: problemOf('SampleError', parsed.problem), episodeId: parsed.episodeId };
       const { episodeId, sample } = parsed;
       const episode = this.#find(episodeId);
@@ -154,6 +166,13 @@ export class CallerEpisodes {
     await Promise.all(this.#plays);
   }
 
+  /** Throws EnvironmentRefusal if there is no room, before anything was taken. */
+  #makeRoom(bytes: number): void {
+    const { held } = this.#options;
+    if (held.makeRoom(bytes)) return;
+    throw new EnvironmentRefusal(503, `${held.fullText}. Finish or delete episodes, then send the same request again.`);
+  }
+
   #start(group: CallerGroup): void {
     for (const episode of group.members) this.#live.set(episode.id, { episode, group });
     if (this.#options.served.scoresGroups) this.#groups.set(group.members[0]!.groupId, group);
@@ -171,7 +190,11 @@ export class CallerEpisodes {
   }
 
   #changed(episode: CallerEpisode): void {
-    if (episode.hasEnded && this.#live.delete(episode.id) && !episode.isDiscarded) this.#ended.set(episode.id, episode);
+    if (episode.hasEnded && this.#live.delete(episode.id) && !episode.isDiscarded) {
+      this.#ended.set(episode.id, episode);
+      // One that is too large for it is not kept.
+      if (this.#ended.peek(episode.id) === undefined) episode.release();
+    }
     for (const batch of this.#batches) batch.review();
   }
 
@@ -202,6 +225,7 @@ export class CallerEpisodes {
 
   #discard({ episode, group }: Seat, message: string): void {
     this.#live.delete(episode.id);
+    episode.release();
     group.discard(episode, new PolicyError(message));
   }
 

@@ -11,6 +11,7 @@ import { ResetDataSchema } from '../../schemas/environment-server/openenv.ts';
 import { RolloutsRequestSchema } from '../../schemas/environment-server/rollouts-request.ts';
 import { schemaCheck } from '../../schemas/schema-check.ts';
 import type { CallerEpisodes } from './caller-episodes.ts';
+import type { HeldBytes } from '../held-bytes.ts';
 import { EnvironmentRefusal, refusalOf } from './environment-refusal.ts';
 import { JsonRequests } from './json-requests.ts';
 import { ndjson } from './ndjson.ts';
@@ -31,6 +32,8 @@ export interface EnvironmentAppOptions {
   /** The address that the app listens on. A loopback server answers only requests for a name of this machine. */
   readonly host: string;
   readonly version: string;
+  /** The account of everything that the server holds for its callers. */
+  readonly held: HeldBytes;
   /** @default 64 MiB, a batch of 1,024 samples of 2,000 tokens */
   readonly maxBodyBytes?: number;
   /** Called for every failure of the server itself. */
@@ -42,8 +45,8 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 const BODIES_HELD = 4;
 
 export function environmentApp(options: EnvironmentAppOptions): Hono {
-  const { served, episodes, jobs, sessions, apiKey, host, version, maxBodyBytes = 64 * 2 ** 20, onFailure } = options;
-  const requests = new JsonRequests({ maxBodyBytes, bodiesHeld: BODIES_HELD });
+  const { served, episodes, jobs, sessions, apiKey, host, version, held, maxBodyBytes = 64 * 2 ** 20, onFailure } = options;
+  const requests = new JsonRequests({ maxBodyBytes, bodiesHeld: BODIES_HELD, held });
   // Compiled before the first requests, which would wait up to 50 ms for it, and all others with them.
   for (const schema of [EpisodesRequestSchema, StepRequestSchema, RolloutsRequestSchema, ResetDataSchema]) schemaCheck(schema);
   const app = new Hono();
@@ -83,7 +86,7 @@ export function environmentApp(options: EnvironmentAppOptions): Hono {
   );
   // Before the routes that begin with the environment's name, which could be that of another path.
   refuseOtherMethods(app);
-  openEnvRoutes(app, { served, sessions, version });
+  openEnvRoutes(app, { served, sessions, version, held });
   refuseOtherMethods(app);
   refuseTheRest(app, onFailure);
   return app;

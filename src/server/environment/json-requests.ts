@@ -6,6 +6,7 @@ import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 import type { XStatic } from 'typebox/schema';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS, type ReadBody } from '../bounded-body.ts';
 import { isJson } from '../door.ts';
+import type { HeldBytes } from '../held-bytes.ts';
 import { EnvironmentRefusal } from './environment-refusal.ts';
 import { PacedTurns } from './paced-turns.ts';
 
@@ -13,14 +14,16 @@ export interface JsonRequestsOptions {
   readonly maxBodyBytes: number;
   /** Number of bodies of maximum size that may be held at a time. */
   readonly bodiesHeld: number;
+  /** The account of everything that the server holds. */
+  readonly held: HeldBytes;
 }
 
 export class JsonRequests {
   readonly #budget: BodyBudget;
   readonly #turns = new PacedTurns();
 
-  constructor({ maxBodyBytes, bodiesHeld }: JsonRequestsOptions) {
-    this.#budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: bodiesHeld * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
+  constructor({ maxBodyBytes, bodiesHeld, held }: JsonRequestsOptions) {
+    this.#budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: bodiesHeld * maxBodyBytes, held, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
   }
 
   /** Reads a body that fits the schema and passes it to `use`. Throws EnvironmentRefusal. */

@@ -27,7 +27,11 @@ export interface RolloutJobOptions {
   readonly slots: Limiter;
   /** Keeps lines that were read, for a request that is sent again. Without, a job has one reader. */
   readonly keepsLines: boolean;
-  /** Called whenever the job holds more bytes, or fewer. */
+  /** Of the request: held from the start if the job keeps its lines, else while it is read. */
+  readonly bytes: number;
+  /** Called whenever the job holds more bytes of its request, or fewer. */
+  readonly onRequestBytes: (change: number) => void;
+  /** Called whenever the job holds more bytes of lines, or fewer. */
   readonly onBytes: (change: number) => void;
   /** Throws when the server holds too many bytes. */
   readonly assertRoom: () => void;
@@ -43,6 +47,7 @@ export class RolloutJob {
   /** Lines of JSON in the order in which the rollouts ended; the last one is the end. A line that is no longer held is empty. */
   readonly #lines: string[] = [];
   #isDropped = false;
+  #isRequestHeld = false;
   readonly #options: RolloutJobOptions;
   /** Rollouts on a line already. */
   readonly #finished = new Set<string>();
@@ -54,6 +59,7 @@ export class RolloutJob {
 
   constructor(options: RolloutJobOptions) {
     this.#options = options;
+    if (options.keepsLines) this.#holdRequest();
   }
 
   get address(): PolicyAddress {
@@ -71,6 +77,7 @@ export class RolloutJob {
   /** All lines, those that exist first. Plays while there is a reader; when the last reader leaves before the end, the rollouts in flight are cancelled. */
   async *read(signal: AbortSignal): AsyncGenerator<string, void> {
     this.#readers += 1;
+    this.#holdRequest();
     try {
       this.#start();
       for (let next = 0; ;) {
@@ -97,6 +104,8 @@ export class RolloutJob {
   /** Frees the lines. Nobody can read the job any more. */
   drop(): void {
     this.#isDropped = true;
+    if (this.#isRequestHeld) this.#options.onRequestBytes(-this.#options.bytes);
+    this.#isRequestHeld = false;
     for (const place of this.#lines.keys()) this.#forget(place);
   }
 
@@ -209,6 +218,12 @@ export class RolloutJob {
   #forget(place: number): void {
     this.#hold(-2 * this.#lines[place]!.length);
     this.#lines[place] = '';
+  }
+
+  #holdRequest(): void {
+    if (this.#isRequestHeld || this.#isDropped) return;
+    this.#isRequestHeld = true;
+    this.#options.onRequestBytes(this.#options.bytes);
   }
 
   #hold(change: number): void {

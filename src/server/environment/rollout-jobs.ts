@@ -3,6 +3,7 @@ import type { Row } from '../../core/dataset.ts';
 import { CancelledError, ConfigError, ResultsError } from '../../core/errors.ts';
 import { Limiter } from '../../core/limiter.ts';
 import { MOST_ROLLOUTS, type RolloutsRequest } from '../../schemas/environment-server/rollouts-request.ts';
+import type { HeldBytes } from '../held-bytes.ts';
 import { EnvironmentRefusal } from './environment-refusal.ts';
 import { RolloutJob } from './rollout-job.ts';
 import type { ServedEnvironment } from './served-environment.ts';
@@ -15,12 +16,16 @@ export interface RolloutJobsOptions {
   readonly maxSessions: number;
   /** The time for which the lines of a job with a `request_id` are kept after their last use, in milliseconds. */
   readonly idleTimeoutMs: number;
+  /** The account of everything that the server holds. */
+  readonly held: HeldBytes;
   readonly onFailure: (error: unknown) => void;
   /** Bytes of lines that no client has read yet, or that are kept under a `request_id`. @default 512 MiB */
   readonly maxBytes?: number;
 }
 
 const DEFAULT_CONCURRENCY = 32;
+/** Of a job without its request and its lines. */
+const JOB_BYTES = 1024;
 
 interface Kept {
   readonly job: RolloutJob;
@@ -38,6 +43,7 @@ export class RolloutJobs {
   constructor(options: RolloutJobsOptions) {
     this.#options = options;
     this.#slots = new Limiter(options.maxSessions);
+    options.held.onFull(() => this.#forgetOldest());
   }
 
   /** Rollouts in flight. */
@@ -56,13 +62,13 @@ export class RolloutJobs {
         `request_id ${JSON.stringify(id)} was used for another request. Use another one, or send that request again.`,
       );
     }
-    const job = known?.job ?? this.#job(request, id !== undefined);
+    const job = known?.job ?? this.#job(request, { keepsLines: id !== undefined, bytes: JOB_BYTES + 4 * text.length });
     // Before the first wait, so that a request that is sent twice at once is played once.
     if (known === undefined && id !== undefined) this.#kept.set(id, { job, request: text });
     // The lines of an ended job need no policy.
     if (!job.isDone) {
       await this.#assertPlayable(job.address, signal).catch((error: unknown) => {
-        if (known === undefined && id !== undefined) this.#kept.delete(id);
+        if (known === undefined && id !== undefined) this.#forget(id, job);
         throw error;
       });
     }
@@ -92,7 +98,7 @@ export class RolloutJobs {
     }
   }
 
-  #job(request: Omit<RolloutsRequest, 'request_id'>, keepsLines: boolean): RolloutJob {
+  #job(request: Omit<RolloutsRequest, 'request_id'>, { keepsLines, bytes }: { readonly keepsLines: boolean; readonly bytes: number }): RolloutJob {
     const { served, policies, maxSessions, onFailure } = this.#options;
     const { policy, rollouts_per_example: rolloutsPerExample = 1, max_concurrent: most = DEFAULT_CONCURRENCY } = request;
     const address = {
@@ -109,7 +115,9 @@ export class RolloutJobs {
     if (total > MOST_ROLLOUTS) throw new EnvironmentRefusal(422, `The request has ${total} rollouts. Send at most ${MOST_ROLLOUTS} at a time.`);
     if (this.#running.size >= maxSessions)
       throw new EnvironmentRefusal(503, `${this.#running.size} requests are being played (--max-sessions). Try again later.`);
+    if (!this.#options.held.makeRoom(bytes)) throw new EnvironmentRefusal(503, `${this.#options.held.fullText}. Try again later.`);
     return new RolloutJob({
+      bytes,
       served,
       policies,
       address,
@@ -121,20 +129,33 @@ export class RolloutJobs {
       withMessages: request.messages === true,
       slots: this.#slots,
       keepsLines,
-      onBytes: (change) => (this.#bytes += change),
+      onRequestBytes: (change) => this.#options.held.hold(change),
+      onBytes: (change) => this.#hold(change),
       assertRoom: () => this.#assertRoom(),
       onFailure,
     });
   }
 
-  /** Forgets ended jobs, the oldest first, until there is room. Throws ResultsError if that is not enough. */
-  #assertRoom(): void {
-    const { maxBytes = 512 * 2 ** 20 } = this.#options;
+  #hold(change: number): void {
+    this.#bytes += change;
+    this.#options.held.hold(change);
+  }
+
+  /** Forgets the oldest job that has ended and that nobody reads. False if there is none. */
+  #forgetOldest(): boolean {
     for (const [id, { job }] of this.#kept) {
-      if (this.#bytes <= maxBytes) return;
-      if (job.isDone && !job.hasReaders) this.#forget(id, job);
+      if (!job.isDone || job.hasReaders) continue;
+      this.#forget(id, job);
+      return true;
     }
-    if (this.#bytes <= maxBytes) return;
+    return false;
+  }
+
+  /** Throws ResultsError if a rollout that has ended has no room. */
+  #assertRoom(): void {
+    const { maxBytes = 512 * 2 ** 20, held } = this.#options;
+    while (this.#bytes > maxBytes && this.#forgetOldest());
+    if (this.#bytes <= maxBytes && held.makeRoom()) return;
     throw new ResultsError(
       `The server holds ${Math.round(this.#bytes / 2 ** 20)} MiB of rollouts that are unread or kept under a request_id. Read them faster, or send smaller requests.`,
     );

@@ -1,5 +1,6 @@
 /** Starts the environment server: every protocol of one environment on one port. */
 import { ConfigError } from '../../core/errors.ts';
+import { HeldBytes } from '../held-bytes.ts';
 import { isLoopback, listen } from '../listen.ts';
 import { CallerEpisodes } from './caller-episodes.ts';
 import { environmentApp } from './environment-app.ts';
@@ -24,6 +25,8 @@ export interface EnvironmentServerOptions extends ServedEnvironmentOptions {
   readonly idleTimeoutMs?: number;
   /** The time for which a request waits for the environment, in milliseconds. @default 50000, below the 60 s after which OpenEnv's client gives up */
   readonly stepTimeoutMs?: number;
+  /** Bytes that callers make the server hold: bodies, episodes, rollouts that nobody has read, frames. @default a quarter of the heap's limit, at most 1 GiB */
+  readonly maxHeldBytes?: number;
   /** Bytes of rollouts of /v1/rollouts that no client has read yet, or that are kept under a `request_id`. @default 512 MiB */
   readonly maxRolloutBytes?: number;
   /** Times of the sockets' checks. */
@@ -47,13 +50,15 @@ export async function startEnvironmentServer(options: EnvironmentServerOptions):
     throw new ConfigError(`${host} is open to the network, and no API key is required. Add --api-key-var NAME, or listen on 127.0.0.1.`);
   }
   const served = new ServedEnvironment(options);
-  const episodes = new CallerEpisodes({ served, maxSessions, idleTimeoutMs, stepTimeoutMs, onFailure });
+  const held = new HeldBytes(options.maxHeldBytes);
+  const episodes = new CallerEpisodes({ served, maxSessions, idleTimeoutMs, stepTimeoutMs, held, onFailure });
   const policies = new ServedPolicies({ ...options.policies, isOpen: !isLoopback(host) });
   const jobs = new RolloutJobs({
     served,
     policies,
     maxSessions,
     idleTimeoutMs,
+    held,
     onFailure,
     ...(options.maxRolloutBytes === undefined ? {} : { maxBytes: options.maxRolloutBytes }),
   });
@@ -67,12 +72,13 @@ export async function startEnvironmentServer(options: EnvironmentServerOptions):
     host,
     maxSessions,
     idleTimeoutMs,
+    held,
     silentMs: idleTimeoutMs,
     onFailure,
     ...options.socketTimes,
   });
   try {
-    const app = environmentApp({ served, episodes, jobs, sessions, apiKey, host, version, onFailure });
+    const app = environmentApp({ served, episodes, jobs, sessions, apiKey, host, version, held, onFailure });
     const server = await listen(app, { host, port, onUpgrade: (...request) => sockets.upgrade(...request) });
     return {
       url: server.url,

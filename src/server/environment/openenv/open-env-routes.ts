@@ -2,6 +2,7 @@
 import type { Context, Hono } from 'hono';
 import type { XStatic } from 'typebox/schema';
 import * as wire from '../../../schemas/environment-server/openenv.ts';
+import type { HeldBytes } from '../../held-bytes.ts';
 import { EnvironmentRefusal } from '../environment-refusal.ts';
 import { JsonRequests } from '../json-requests.ts';
 import type { ServedEnvironment } from '../served-environment.ts';
@@ -12,6 +13,8 @@ export interface OpenEnvRoutesOptions {
   readonly served: ServedEnvironment;
   readonly sessions: HttpSessions;
   readonly version: string;
+  /** The account of everything that the server holds. */
+  readonly held: HeldBytes;
 }
 
 type Rows = ServedEnvironment['rows'];
@@ -23,8 +26,8 @@ const BODIES_HELD = 64;
 const MOST_TASKS = 10_000;
 const JSON_TYPE = { 'content-type': 'application/json' };
 
-export function openEnvRoutes(app: Hono, { served, sessions, version }: OpenEnvRoutesOptions): void {
-  const requests = new JsonRequests({ maxBodyBytes: MOST_BODY_BYTES, bodiesHeld: BODIES_HELD });
+export function openEnvRoutes(app: Hono, { served, sessions, version, held }: OpenEnvRoutesOptions): void {
+  const requests = new JsonRequests({ maxBodyBytes: MOST_BODY_BYTES, bodiesHeld: BODIES_HELD, held });
   app.post('/reset', (c) =>
     requests.read(c, { schema: wire.ResetDataSchema, use: async (data) => line(c, wire.resetAnswerLine(await sessions.reset(data))) }),
   );

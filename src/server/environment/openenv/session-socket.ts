@@ -1,6 +1,7 @@
 /** One WebSocket of a session: its frames are answered one after the other, and the number of waiting frames is bounded. */
 import type { RawData, WebSocket } from 'ws';
 import { errorFrame, frameAnswer } from './frame-answer.ts';
+import type { HeldBytes } from '../../held-bytes.ts';
 import type { OpenEnvSession } from './open-env-session.ts';
 import { WireError } from './wire-error.ts';
 
@@ -10,6 +11,8 @@ export interface SessionSocketOptions {
   readonly refusal: WireError | null;
   /** The time for which a refused client may wait before its first frame, in milliseconds. */
   readonly refusedMs: number;
+  /** The account of everything that the server holds. */
+  readonly held: HeldBytes;
   readonly onClosed: (socket: SessionSocket) => void;
   readonly onFailure: (error: unknown) => void;
 }
@@ -17,6 +20,8 @@ export interface SessionSocketOptions {
 /** Clients await each answer, so no real client has more than a few waiting frames. */
 const MOST_WAITING = 64;
 const MOST_WAITING_BYTES = 4 * 2 ** 20;
+/** The library ends a connection whose message is larger. */
+const MOST_PART_BYTES = 2 ** 20;
 
 /** Status codes of RFC 6455. */
 const CLOSE = { done: 1000, goingAway: 1001, tooMuch: 1008, tryLater: 1013 } as const;
@@ -32,6 +37,11 @@ export class SessionSocket {
   readonly #waiting: { readonly frame: string | typeof BINARY; readonly bytes: number }[] = [];
   readonly #refusedTimer: NodeJS.Timeout | null;
   #waitingBytes = 0;
+  /** Bytes that have arrived since the last whole message. */
+  #partBytes = 0;
+  /** Bytes of this socket in the account: parts, frames that wait, and the answer under way. */
+  #held = 0;
+  #isClosed = false;
   /** The time of the last frame or answer: a pong uses nothing. */
   #lastUsedAt = performance.now();
   #isWorking = false;
@@ -45,6 +55,8 @@ export class SessionSocket {
     const heard = () => (this.lastHeardAt = performance.now());
     socket.on('message', (data, isBinary) => {
       heard();
+      this.#hold(-this.#partBytes);
+      this.#partBytes = 0;
       this.#arrived(data, isBinary);
     });
     socket.on('pong', heard);
@@ -54,6 +66,8 @@ export class SessionSocket {
     socket.once('close', () => {
       if (this.#refusedTimer !== null) clearTimeout(this.#refusedTimer);
       this.#forget();
+      this.#hold(-this.#held);
+      this.#isClosed = true;
       options.onClosed(this);
     });
   }
@@ -65,6 +79,14 @@ export class SessionSocket {
 
   get hasPlace(): boolean {
     return !this.isRefused && !this.#isLeaving;
+  }
+
+  /** Bytes have arrived, whether or not they complete a message. A client whose part of a message has no room is cut off. */
+  received(bytes: number): void {
+    const kept = Math.min(bytes, MOST_PART_BYTES - this.#partBytes);
+    this.#partBytes += kept;
+    this.#hold(kept);
+    if (!this.#options.held.makeRoom()) this.cut();
   }
 
   ping(): void {
@@ -92,6 +114,7 @@ export class SessionSocket {
     }
     this.#waiting.push({ frame: isBinary ? BINARY : (data as Buffer).toString('utf8'), bytes });
     this.#waitingBytes += bytes;
+    this.#hold(2 * bytes);
     this.#lastUsedAt = performance.now();
     if (!this.#isWorking) void this.#work();
   }
@@ -101,6 +124,7 @@ export class SessionSocket {
     for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
       const answer = await this.#answer(next.frame);
       this.#waitingBytes -= next.bytes;
+      this.#hold(-2 * next.bytes);
       if (answer === null) this.#leave(CLOSE.done);
       // A client that does not read gets no further answers.
       else await this.#send(answer);
@@ -116,9 +140,20 @@ export class SessionSocket {
 
   #send(text: string): Promise<void> {
     return new Promise((resolve) => {
-      if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(text, () => resolve());
-      else resolve();
+      if (this.#socket.readyState !== this.#socket.OPEN) return resolve();
+      const bytes = 2 * text.length;
+      this.#hold(bytes);
+      this.#socket.send(text, () => {
+        this.#hold(-bytes);
+        resolve();
+      });
     });
+  }
+
+  #hold(change: number): void {
+    if (this.#isClosed) return;
+    this.#held += change;
+    this.#options.held.hold(change);
   }
 
   #leave(code: number, error?: WireError): void {

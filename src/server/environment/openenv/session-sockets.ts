@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
 import { keyCheck } from '../../access.ts';
 import { hostCheck, WRONG_HOST } from '../../door.ts';
+import type { HeldBytes } from '../../held-bytes.ts';
 import { EnvironmentRefusal } from '../environment-refusal.ts';
 import { OpenEnvSession, type OpenEnvSessionOptions } from './open-env-session.ts';
 import { SessionSocket } from './session-socket.ts';
@@ -16,6 +17,8 @@ export interface SessionSocketsOptions extends OpenEnvSessionOptions {
   readonly host: string;
   /** Sessions at a time, at most. */
   readonly maxSessions: number;
+  /** The account of everything that the server holds. */
+  readonly held: HeldBytes;
   readonly onFailure: (error: unknown) => void;
   /** The time after which a client that needs a place gets that of a session that nobody uses, in milliseconds. */
   readonly idleTimeoutMs: number;
@@ -61,7 +64,7 @@ export class SessionSockets {
     const refusal = this.#refusal(request);
     if (refusal !== null) return refuse(socket, refusal);
     this.#server.handleUpgrade(request, socket, head, (opened) => {
-      const { maxSessions, refusedMs = 60_000, onFailure } = this.#options;
+      const { maxSessions, held, refusedMs = 60_000, onFailure } = this.#options;
       if (this.#places() >= maxSessions) this.#freePlace();
       const active = this.#places();
       const entry = new SessionSocket(opened, {
@@ -72,8 +75,11 @@ export class SessionSockets {
           this.#sockets.delete(closed);
           if (this.#sockets.size === 0) this.#allClosed?.resolve();
         },
+        held,
         onFailure,
       });
+      // The library has the connection's bytes first, so that those of a whole frame are counted as its message.
+      socket.on('data', (chunk: Buffer) => entry.received(chunk.length));
       this.#sockets.add(entry);
     });
   }
