@@ -85,6 +85,8 @@ export interface TrainingRun {
   readonly changes?: readonly string[];
   /** Plays evaluations after the last checkpoint again, because an earlier process recorded them at another temperature. @default false */
   readonly isEvaluatedAgain?: boolean;
+  /** The steps after the last checkpoint lead to other weights than those that an earlier process evaluated, because a resume changed how they update. @default false */
+  readonly isUpdatedOtherwise?: boolean;
   readonly servers: PolicyServers;
   /** The losses that are minimised, in order. */
   readonly losses: readonly LossTerm[];
@@ -105,7 +107,7 @@ export interface TrainingRun {
 
 /** The end of a training run, and the places of its results. */
 export interface TrainingOutcome {
-  /** `finished`: all steps are done. `stopped`: a guard or an error ended it. `interrupted`: a user or signal did. */
+  /** `finished`: all steps are done, and the last version is usable (trainer/records/usable-version.ts). `stopped`: a guard or an error ended it. `interrupted`: a user or signal did. */
   readonly reason: 'finished' | 'stopped' | 'interrupted';
   /** The cause in one sentence; null if `reason` says enough. */
   readonly message: string | null;

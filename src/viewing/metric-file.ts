@@ -1,9 +1,10 @@
-/** The lines of a run's `metrics.jsonl`, read on as the file grows. A resumed run drops lines: the file then begins again, and so does the reading. */
+/** The lines of a run's `metrics.jsonl`, each evaluation at the step of the version that played it, read on as the file grows. A resumed run drops lines: the file then begins again, and so does the reading. */
 import { openInside } from './files-inside.ts';
 import { visitLines } from './line-reader.ts';
 import { fieldsOf, numberOf, textOf } from './loose-fields.ts';
 import { ReadProgress } from './read-progress.ts';
 import type { MetricLines } from './view-wire.ts';
+import { evaluationPlacer } from '../trainer/records/usable-version.ts';
 import { jsonOrNull } from '../schemas/json-or-null.ts';
 
 type MetricLine = MetricLines['lines'][number];
@@ -15,6 +16,7 @@ const MOST_BEGINNINGS = 2 ** 20;
 export class MetricFile {
   readonly #directory: string;
   #lines: MetricLine[] = [];
+  #place = evaluationPlacer();
   readonly #progress = new ReadProgress();
   #beginnings = 0;
   #refreshing: Promise<readonly MetricLine[]> | null = null;
@@ -47,11 +49,12 @@ export class MetricFile {
     if (found === 'other') {
       if (hadBegun) this.#beginnings += 1;
       this.#lines = [];
+      this.#place = evaluationPlacer();
     }
     const lines = this.#lines;
     const line = (bytes: Buffer, start: number, end: number) => {
       const parsed = metricLine(bytes.toString('utf8', start, end));
-      if (parsed !== null) lines.push(parsed);
+      if (parsed !== null) lines.push(this.#place(parsed));
     };
     await this.#progress.reached(file, await visitLines(file, { line }, { from: this.#progress.readTo }));
     return lines;

@@ -1,5 +1,6 @@
 /** State of the live view, collected from the run's events. No clock, no terminal. */
 import type { MetricsRow, TrainingEvent, TrainingPhase } from '../../trainer/training-observer.ts';
+import { evaluationsOf } from '../../trainer/records/usable-version.ts';
 import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
 
 export interface LiveState {
@@ -40,7 +41,7 @@ export function liveState(run: {
     phase: null,
     rollouts: null,
     rows: rows.filter(({ kind }) => kind === 'step').map((row, i, { length }) => (i === length - 1 ? row : rewardOf(row))),
-    evaluations: rows.filter(({ kind }) => kind === 'evaluation'),
+    evaluations: evaluationsOf(rows),
     evaluationLabel: 'held-out',
     warnings: { count: 0, last: null },
     marks: [],

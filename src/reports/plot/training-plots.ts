@@ -2,6 +2,7 @@
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import type { EvaluationLabel } from '../training/evaluation-label.ts';
 import { metricValue } from '../../trainer/training-observer.ts';
+import { evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { supervisedCurves } from '../training/supervised-curves.ts';
 import { COLORS, RUN_COLORS } from './chart-theme.ts';
 import {
@@ -247,18 +248,16 @@ function series(rows: readonly MetricsRow[], kind: MetricsRow['kind'], metric: s
 }
 
 function heldOutPoints(rows: readonly MetricsRow[], { intervals }: { readonly intervals: boolean }): ChartPoint[] {
-  return rows
-    .filter(({ kind }) => kind === 'evaluation')
-    .map((row) => ({
-      step: row.step,
-      value: metricValue(row, 'reward_mean'),
-      ...(intervals ? { low: metricValue(row, 'reward_low'), high: metricValue(row, 'reward_high') } : {}),
-    }));
+  return evaluationsOf(rows).map((row) => ({
+    step: row.step,
+    value: metricValue(row, 'reward_mean'),
+    ...(intervals ? { low: metricValue(row, 'reward_low'), high: metricValue(row, 'reward_high') } : {}),
+  }));
 }
 
 /** Uses smaller marks if there are many. */
 function markSize(rows: readonly MetricsRow[], radius: number): number {
-  const evaluations = rows.filter(({ kind }) => kind === 'evaluation').length;
+  const evaluations = evaluationsOf(rows).length;
   return evaluations > 40 ? radius / 2 : radius;
 }
 

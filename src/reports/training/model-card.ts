@@ -28,6 +28,8 @@ export interface CardFacts {
   readonly trained: string;
   /** Identifies this adapter among those of the run, in one sentence. */
   readonly which: string;
+  /** The mean reward of this adapter itself on rows that were not trained on; null if it was never evaluated. */
+  readonly figure: { readonly name: string; readonly value: number } | null;
   /** Curves of the run; empty ones are left out. */
   readonly columns: readonly CardColumn[];
   /** A picture of the curves next to the card; null for none. */
@@ -80,10 +82,9 @@ function frontMatter(facts: CardFacts): string[] {
   ];
 }
 
-/** The last rewards of rows that were not trained on, in the form that the hub shows next to the card. */
-function modelIndex({ name, environmentId, base: { sees = false }, columns }: CardFacts): string[] {
-  const heldOut = columns.filter(({ title, isHeldOut, points }) => isHeldOut && title.endsWith('reward') && points.length > 0);
-  if (heldOut.length === 0) return [];
+/** The adapter's own reward on rows that were not trained on, in the form that the hub shows next to the card. */
+function modelIndex({ name, environmentId, base: { sees = false }, figure }: CardFacts): string[] {
+  if (figure === null) return [];
   return [
     'model-index:',
     `  - name: ${scalar(name)}`,
@@ -94,11 +95,9 @@ function modelIndex({ name, environmentId, base: { sees = false }, columns }: Ca
     `          name: ${scalar(environmentId)}`,
     `          type: ${scalar(environmentId)}`,
     '        metrics:',
-    ...heldOut.flatMap(({ title, points }) => [
-      '          - type: reward',
-      `            name: ${scalar(title)}`,
-      `            value: ${points.at(-1)!.value}`,
-    ]),
+    '          - type: reward',
+    `            name: ${scalar(figure.name)}`,
+    `            value: ${figure.value}`,
   ];
 }
 

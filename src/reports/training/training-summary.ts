@@ -6,6 +6,7 @@ import type { RunCost } from '../../schemas/run-cost.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
+import { evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { sourceFiles } from '../../trainer/records/source-files.ts';
 import type { TrainingPaths, TrainingOutcome } from '../../trainer/training-session.ts';
@@ -72,7 +73,7 @@ function costOf({ usd, roles, unpriced, uncounted, limit, limitReached }: RunCos
 export function trainingSummary(record: TrainingRecord): TrainingSummary {
   const { config, rows, outcome, transcripts = null, sharesProcess = false, bestAdapter = null, sourceFiles: files = [] } = record;
   const steps = rows.filter(({ kind }) => kind === 'step');
-  const evaluations = rows.filter(({ kind }) => kind === 'evaluation');
+  const evaluations = evaluationsOf(rows);
   const total = (metric: string) => sum(steps, metric);
   const seconds = wallSeconds(steps, evaluations);
   const stepSeconds = total('step_seconds');

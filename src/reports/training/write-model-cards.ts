@@ -8,6 +8,7 @@ import { type TrainingConfig, trainingConfigFromWire, type TrainingConfigWire } 
 import { isEnvironmentPath } from '../../registry/find-environment.ts';
 import { supervisedSteps, totalSteps } from '../../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
+import { evaluationAfter, evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { hideAddresses } from '../../transport/redact.ts';
 import { ownCommand } from '../text/own-command.ts';
 import { escapeControls } from '../text/terminal-text.ts';
@@ -64,8 +65,10 @@ async function writeCard(directory: string, which: Which, options: CardOptions):
 }
 
 function cardFacts({ step, what }: Which, options: CardOptions & { readonly image: string | null }): CardFacts {
-  const { config, wire, variables, image } = options;
+  const { config, wire, rows, evaluationLabel, variables, image } = options;
   const base = baseFacts(config.model.path, variables);
+  const evaluation = evaluationAfter(rows, step);
+  const value = evaluation === null ? null : metricValue(evaluation, 'reward_mean');
   // The card as a whole loses its secrets and addresses when it is written.
   const published = trainingConfigFromWire(publishedConfig(wire, String));
   const environment = { ...published.environment, id: environmentName(wire.environment.id) };
@@ -77,9 +80,10 @@ function cardFacts({ step, what }: Which, options: CardOptions & { readonly imag
     packageVersion: packageVersion(),
     trained: escapeControls(trainedText({ ...published, environment }, base.name)),
     which: `It is ${what} after step ${step} of ${totalSteps(config)}.`,
+    figure: value === null ? null : { name: heldOutTitle(evaluationLabel), value },
     columns: columnsOf(
-      options.rows.filter((row) => row.step <= step),
-      options.evaluationLabel,
+      rows.filter((row) => row.step <= step),
+      evaluationLabel,
     ),
     image,
     command: ownCommand('vf-train', ['config.toml', ...(config.policy.baseUrl === null ? [] : ['--launch'])]),
@@ -92,18 +96,22 @@ function environmentName(id: string): string {
 }
 
 function columnsOf(rows: readonly MetricsRow[], label: EvaluationLabel): CardColumn[] {
-  const rewards = (kind: MetricsRow['kind']) =>
-    rows.flatMap((row) => {
-      const value = row.kind === kind ? metricValue(row, 'reward_mean') : null;
+  const rewards = (measured: readonly MetricsRow[]) =>
+    measured.flatMap((row) => {
+      const value = metricValue(row, 'reward_mean');
       return value === null ? [] : [{ step: row.step, value }];
     });
   const { training, validation } = supervisedCurves(rows);
   return [
-    { title: 'training reward', isHeldOut: false, points: rewards('step') },
-    { title: `${label} reward`, isHeldOut: true, points: rewards('evaluation') },
+    { title: 'training reward', isHeldOut: false, points: rewards(rows.filter(({ kind }) => kind === 'step')) },
+    { title: heldOutTitle(label), isHeldOut: true, points: rewards(evaluationsOf(rows)) },
     { title: 'loss', isHeldOut: false, points: training },
     { title: 'validation loss', isHeldOut: true, points: validation },
   ];
+}
+
+function heldOutTitle(label: EvaluationLabel): string {
+  return `${label} reward`;
 }
 
 /** `step-000010/adapter`, or `step-000010.2/adapter`. */

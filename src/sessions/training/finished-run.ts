@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { ConfigError, ResultsError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
 import { Checkpoints } from '../../trainer/records/checkpoints.ts';
+import { readMetrics } from '../../trainer/records/metrics-journal.ts';
+import { isEvaluatedByItself } from '../../trainer/records/usable-version.ts';
 import { readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
 import type { TrainingOutcome, TrainingPaths } from '../../trainer/training-session.ts';
 import { plural } from '../../reports/text/number-text.ts';
@@ -22,7 +24,7 @@ export interface FinishedRun {
 
 /**
  * Returns the end of the run that `-R` names; null if there is something left to do: steps, evaluations or curves that a changed setting requires, a damaged last
- * checkpoint. Throws ConfigError if `steps` is less than the run has already taken.
+ * checkpoint, a last version that never served. Throws ConfigError if `steps` is less than the run has already taken.
  */
 export async function finishedRun({ config, changes, resumeDirectory }: TrainingSetup): Promise<FinishedRun | null> {
   if (resumeDirectory === null) return null;
@@ -32,6 +34,7 @@ export async function finishedRun({ config, changes, resumeDirectory }: Training
   if (changes.some(({ key }) => needsRun(key)) || (await readTrainingRun(resumeDirectory)).finished_at === null) return null;
   const checkpoint = await latestCheckpoint(paths);
   if (checkpoint === null || checkpoint.step < totalSteps(config)) return null;
+  if (!isEvaluatedByItself(await readMetrics(paths.metrics), checkpoint)) return null;
   const { step, version, model, directory, adapterDirectory } = checkpoint;
   const outcome: TrainingOutcome = {
     reason: 'finished',

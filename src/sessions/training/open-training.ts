@@ -42,10 +42,8 @@ import { trainingCost } from './training-cost.ts';
 
 export interface OpenTrainingOptions {
   readonly config: TrainingConfig;
-  /** The settings that a resume changed. @default none */
-  readonly changes?: readonly string[];
-  /** Earlier processes of the run evaluated at another temperature. @default false */
-  readonly isEvaluatedAgain?: boolean;
+  /** What a resume changed. @default nothing */
+  readonly changed?: Pick<TrainingRun, 'changes' | 'isEvaluatedAgain' | 'isUpdatedOtherwise'>;
   readonly directory: TrainingDirectory;
   /** An environment that is already loaded, and that stays open. @default the one that the configuration names */
   readonly environment?: Environment;
@@ -79,7 +77,7 @@ export interface OpenedTraining extends AsyncDisposable {
 
 export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTraining> {
   const given = { ...asked, config: await withSeedRows(asked) };
-  const { directory, attempt, variables, redact, observer, note, warn, signal, changes = [], isEvaluatedAgain = false } = given;
+  const { directory, attempt, variables, redact, observer, note, warn, signal, changed = {} } = given;
   await using opened = new Disposers();
   const lazy = [new LazyModels(), new LazyModels()] as const;
   const { environment, evaluation } =
@@ -94,8 +92,7 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
   const options = { ...given, config, gpuShare: planned.gpuShare };
   const common = {
     config,
-    changes,
-    isEvaluatedAgain,
+    ...changed,
     directory,
     environment,
     evaluation,

@@ -131,8 +131,11 @@ async function runIn(directory: TrainingDirectory, { setup, config }: Run, host:
     await using training = await openTraining({
       ...host,
       config,
-      changes: setup.changes.map((change) => host.redact(differenceText(change))),
-      isEvaluatedAgain: setup.changes.some(({ key }) => key === 'evaluation.temperature'),
+      changed: {
+        changes: setup.changes.map((change) => host.redact(differenceText(change))),
+        isEvaluatedAgain: setup.changes.some(({ key }) => key === 'evaluation.temperature'),
+        isUpdatedOtherwise: setup.changes.some(({ key }) => /^(optimizer|algorithm)\./.test(key)),
+      },
       directory,
       attempt,
       observer: joinObservers([watch.observer, ...curves, { onEvaluation: () => transcripts?.evaluated() }]),

@@ -1,19 +1,27 @@
 /** Plays the held-out rows between two steps. Recorded evaluations are not played again. */
 import { evaluationValues } from '../records/batch-values.ts';
 import type { RunRecords } from '../records/run-records.ts';
-import { isRecorded, type RolloutPlan } from '../sources/planned-rollouts.ts';
+import { recordedRollouts, type RolloutPlan } from '../sources/planned-rollouts.ts';
 import type { SampledBatch, SamplingPlan } from '../sources/sample-rollouts.ts';
 import { totalSteps } from '../config/training-schedule.ts';
+import type { MetricsRow } from '../training-observer.ts';
 import type { TrainingRun } from '../training-session.ts';
+import type { Trajectory } from '../trajectory.ts';
+import { isOwnEvaluation } from '../records/usable-version.ts';
 
 export class Evaluation {
   readonly #run: TrainingRun;
   readonly #records: RunRecords;
   readonly #play: (plan: SamplingPlan) => Promise<SampledBatch>;
-  /** Steps whose evaluation was recorded, as the current configuration wants it, when the session started. */
-  readonly #recorded: ReadonlySet<number>;
+  /** Evaluations that were recorded, as the current configuration wants them, when the session started: the version that played each, by step. */
+  readonly #recorded: ReadonlyMap<number, number | null>;
 
-  private constructor(run: TrainingRun, records: RunRecords, play: (plan: SamplingPlan) => Promise<SampledBatch>, recorded: ReadonlySet<number>) {
+  private constructor(
+    run: TrainingRun,
+    records: RunRecords,
+    play: (plan: SamplingPlan) => Promise<SampledBatch>,
+    recorded: ReadonlyMap<number, number | null>,
+  ) {
     this.#run = run;
     this.#records = records;
     this.#play = play;
@@ -26,42 +34,68 @@ export class Evaluation {
     records: RunRecords,
     { play, from }: { readonly play: (plan: SamplingPlan) => Promise<SampledBatch>; readonly from: number },
   ): Promise<Evaluation> {
-    const recorded = new Set<number>();
-    if (run.isEvaluatedAgain === true)
-      for (const { step } of await records.evaluations.phases()) if (step >= from) await records.evaluations.discard(step);
+    const recorded = new Map<number, number | null>();
+    // Changed settings of the update make other weights under the same version numbers.
+    const again = run.isEvaluatedAgain === true ? from : run.isUpdatedOtherwise === true ? from + 1 : Infinity;
+    for (const { step } of await records.evaluations.phases()) if (step >= again) await records.evaluations.discard(step);
     for (const { step } of await records.evaluations.complete()) {
-      if (step >= from && (await isRecorded(evaluationPlan(run, records, step)))) recorded.add(step);
+      const trajectories = step < from ? null : await recordedRollouts(evaluationPlan(run, records, step));
+      if (trajectories !== null) recorded.set(step, playedBy(trajectories));
     }
     return new Evaluation(run, records, play, recorded);
   }
 
-  isDue(step: number): boolean {
+  /** @param version the one that the step left: no other can be evaluated in its place */
+  isDue(step: number, version: number): boolean {
     const { every } = this.#run.config.evaluation;
-    if (every === 0 || this.#records.rows.some((row) => row.kind === 'evaluation' && row.step === step)) return false;
+    const isOwn = (row: MetricsRow) => row.kind === 'evaluation' && row.step === step && isOwnEvaluation(row, version);
+    if (every === 0 || this.#records.rows.some(isOwn)) return false;
     return step % every === 0 || step === totalSteps(this.#run.config);
   }
 
   /** Tells whether the evaluation after a step will ask the policy. */
-  needsPolicy(step: number): boolean {
-    return this.isDue(step) && !this.#recorded.has(step);
+  needsPolicy(step: number, version: number): boolean {
+    return this.isDue(step, version) && !this.#isRecorded(step, version);
   }
 
-  async run(step: number): Promise<void> {
+  #isRecorded(step: number, version: number): boolean {
+    return this.#recorded.has(step) && (this.#recorded.get(step) ?? version) === version;
+  }
+
+  /** The policy servers must have the version, unless the evaluation is recorded. */
+  async run(step: number, version: number): Promise<void> {
     const { config, evaluation: environment, observer } = this.#run;
     observer.onPhase?.('evaluation', step);
     const startedAtMs = performance.now();
     const temperature = config.evaluation.temperature ?? config.rollouts.temperature;
     const plan = evaluationPlan(this.#run, this.#records, step);
+    if (!this.#isRecorded(step, version)) await this.#discardOthers(step, version);
     const { trajectories } = await this.#play({ ...plan, environment, temperature, isEvaluation: true });
     const seconds = (performance.now() - startedAtMs) / 1000;
-    // Taken from the rollouts: if they were recorded earlier, another version may serve now.
-    const version = trajectories.find(({ reward }) => reward !== null)?.policy.version ?? null;
     this.#records.row({
       kind: 'evaluation',
       step,
-      values: { ...evaluationValues(trajectories), policy_version: version, evaluation_seconds: seconds },
+      values: { ...evaluationValues(trajectories), policy_version: playedBy(trajectories), evaluation_seconds: seconds },
     });
   }
+
+  /** Rollouts of another version, from before a publish failed, are no part of this version's evaluation. */
+  async #discardOthers(step: number, version: number): Promise<void> {
+    const { evaluations } = this.#records;
+    if (!(await evaluations.phases()).some((each) => each.step === step)) return;
+    const by = await recordedBy(evaluations, step);
+    if (by !== null && by !== version) await evaluations.discard(step);
+  }
+}
+
+async function recordedBy(store: RunRecords['evaluations'], step: number): Promise<number | null> {
+  await using record = await store.open(step);
+  return playedBy(record.recorded);
+}
+
+/** The version that played them; null if none finished. */
+function playedBy(trajectories: readonly Trajectory[]): number | null {
+  return trajectories.find(({ reward }) => reward !== null)?.policy.version ?? null;
 }
 
 function evaluationPlan({ config, evaluation: { eval: rows } }: TrainingRun, { evaluations: store }: RunRecords, step: number): RolloutPlan {

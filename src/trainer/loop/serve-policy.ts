@@ -28,7 +28,7 @@ export interface Serving {
 /** Publishes the backend's version; null if the servers already have it or nothing will be sampled from it. */
 export async function servePolicy(parts: Serving, batch: readonly Trajectory[]): Promise<Published | null> {
   const { policy, progress, records, session, signal } = parts;
-  if (session.isServed === false || policy.version === progress.version || !isNeeded(parts)) return null;
+  if (isServing(parts) || !isNeeded(parts)) return null;
   const served = await policy.publish(progress.version, await probeTexts(parts, batch), signal);
   records.served(session.versions.current());
   return served;
@@ -55,9 +55,14 @@ export async function servePolicyAtStart(parts: Serving, recorded: () => Promise
   }
 }
 
-function isNeeded({ run: { config }, source, evaluation, progress: { step } }: Serving): boolean {
+/** True if whatever samples next is played by the trainer's own version; also for a run that plays nothing. */
+export function isServing({ session, policy, progress }: Pick<Serving, 'session' | 'policy' | 'progress'>): boolean {
+  return session.isServed === false || policy.version === progress.version;
+}
+
+function isNeeded({ run: { config }, source, evaluation, progress: { step, version } }: Serving): boolean {
   const last = totalSteps(config);
-  return step >= last || evaluation.needsPolicy(step) || source.needsPolicy(step + 1);
+  return step >= last || evaluation.needsPolicy(step, version) || source.needsPolicy(step + 1);
 }
 
 /** The shortest sequences suffice to tell two sets of weights apart; without one, the first prompt. */

@@ -1,6 +1,7 @@
 /** Opens the parts of a session at the point where an earlier process ended: loads the last checkpoint and serves its policy if something will be sampled from it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Disposers } from '../../core/disposers.ts';
+import { PublishError, TrainingError } from '../../core/errors.ts';
 import { trainingRows } from '../../core/training-rows.ts';
 import { openCredit } from '../credit/scope-credit.ts';
 import type { Credit } from '../credit.ts';
@@ -131,7 +132,10 @@ export async function startSession(
     if (!isFresh && (await servePolicyAtStart(serving, () => newestRollouts(records)))) guards.publish(null);
   } catch (error) {
     await opening[Symbol.asyncDispose]();
-    throw error;
+    if (!(error instanceof PublishError) || start.step === 0) throw error;
+    throw new TrainingError(`Version ${start.version}, which the last checkpoint holds, cannot be served: ${error.message}. -R publishes it again`, {
+      cause: error,
+    });
   }
   return opening;
 }

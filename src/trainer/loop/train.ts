@@ -6,10 +6,11 @@ import { CancelledError, firstError, GradientError, TrainingError, stackTrace } 
 import { RunRecords } from '../records/run-records.ts';
 import { stepValues } from './step-values.ts';
 import { PhaseClock } from './phase-clock.ts';
-import { servePolicy } from './serve-policy.ts';
+import { isServing, servePolicy } from './serve-policy.ts';
 import { type SessionStart, startSession } from './start-session.ts';
 import { trainStep } from './train-step.ts';
 import { totalSteps } from '../config/training-schedule.ts';
+import { servingFault } from '../records/usable-version.ts';
 import type { TrainingOutcome, TrainingRun, TrainingSession } from '../training-session.ts';
 
 /** Runs until the last step, a stop by a guard, or an interruption. Throws errors that end the run; it can be resumed even then. */
@@ -68,9 +69,16 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
   await using parts = await startSession(run, records, session, start);
   const { source, credit, evaluation, validation, budget, guards, checkpoints, progress } = parts;
   const lastStep = totalSteps(config);
-  if (progress.step < lastStep || validation.isDue(progress.step) || evaluation.isDue(progress.step)) await records.begin();
+  const evaluate = async () => {
+    const { step, version } = progress;
+    if (!evaluation.isDue(step, version)) return;
+    if (isServing(parts) || !evaluation.needsPolicy(step, version)) return evaluation.run(step, version);
+    records.report({ kind: 'alarm', message: `The evaluation after step ${step} was not played: version ${version} does not serve` });
+  };
+  if (progress.step < lastStep || validation.isDue(progress.step) || evaluation.isDue(progress.step, progress.version)) await records.begin();
   if (validation.isDue(progress.step)) await validation.run(progress.step);
-  if (evaluation.isDue(progress.step)) await evaluation.run(progress.step);
+  await evaluate();
+  let failure: string | null = null;
   while (progress.step < lastStep) {
     guards.cost();
     const step = progress.step + 1;
@@ -101,12 +109,17 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
 
     if (served.thrown !== null) throw served.thrown;
     if (stuck !== null) throw stuck;
-    if (served.value !== null) guards.publish(served.value.ok ? null : served.value.reason);
+    if (served.value !== null) {
+      failure = served.value.ok ? null : served.value.reason.message;
+      guards.publish(served.value.ok ? null : served.value.reason);
+    }
     guards.watch(values);
     if (validation.isDue(step)) await validation.run(step);
-    if (evaluation.isDue(step)) await evaluation.run(step);
+    await evaluate();
     if (checkpoints.isDue(step)) await checkpoints.save();
   }
+  const fault = session.isServed === false ? null : servingFault({ trained: progress.version, serves: parts.policy.version, why: failure });
+  if (fault !== null) throw new TrainingError(fault);
   return progress.version;
 }
 

@@ -1,5 +1,6 @@
 /** The rollouts of a plan, and those of them that are on file. */
 import type { Row } from '../../core/dataset.ts';
+import type { Trajectory } from '../trajectory.ts';
 import type { RolloutStore, StepRollouts } from '../trajectory-source.ts';
 
 /** The part of a plan that determines its rollouts. */
@@ -12,10 +13,10 @@ export interface RolloutPlan {
   readonly store: Pick<RolloutStore, 'open' | 'discard'>;
 }
 
-/** Tells whether the plan's step is complete and has all of its rollouts. Creates an empty file if the step has none. */
-export async function isRecorded(plan: RolloutPlan): Promise<boolean> {
+/** The rollouts of the plan's step; null unless it is complete and has all of them. Creates an empty file if the step has none. */
+export async function recordedRollouts(plan: RolloutPlan): Promise<readonly Trajectory[] | null> {
   await using record = await plan.store.open(plan.step, plan.phase);
-  return hasAll(record, plan);
+  return hasAll(record, plan) ? record.recorded : null;
 }
 
 /** Opens the recorded rollouts; discards them if the step is complete for another plan, such as an evaluation with fewer rows. */

@@ -16,6 +16,7 @@ const FACTS: CardFacts = {
   packageVersion: '1.2.3',
   trained: 'Qwen2.5-3B to play search-r1 on my_questions: GRPO on a LoRA of rank 16, 4 steps of 64 × 8 rollouts, lr 4e-5',
   which: 'It is the adapter after step 4 of 4.',
+  figure: { name: 'held-out reward', value: 0.75 },
   columns: [
     { title: 'training reward', isHeldOut: false, points: points([1, 0.25], [2, 0.5], [3, 0.5], [4, 1]) },
     { title: 'held-out reward', isHeldOut: true, points: points([0, 0.2], [4, 0.75]) },
@@ -87,7 +88,13 @@ npx vf-train config.toml --launch
   });
 
   it('leaves out what is not known: base, license, curve and picture', () => {
-    const bare = modelCard({ ...FACTS, base: { name: 'mine', isBundled: false, hubId: null, license: null }, columns: [], image: null });
+    const bare = modelCard({
+      ...FACTS,
+      base: { name: 'mine', isBundled: false, hubId: null, license: null },
+      figure: null,
+      columns: [],
+      image: null,
+    });
     expect(bare).toMatch(/^---\nlibrary_name: peft\npipeline_tag: text-generation\ntags:\n/);
     const seeing = modelCard({ ...FACTS, base: { ...FACTS.base, sees: true } });
     expect(seeing).toContain('\npipeline_tag: image-text-to-text\n');

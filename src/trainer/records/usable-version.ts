@@ -1,0 +1,66 @@
+/**
+ * Says when a version of the policy is usable: its weights and log-probs are finite, the run's servers serve it, and its evaluation was played by itself. Checkpoints,
+ * summaries, plots, cards, pushes, exit codes and resumes go by this and by nothing else. A version has the number of the step that made it; version 0 is the policy at the start.
+ */
+import type { MetricsRow } from '../training-observer.ts';
+
+export interface ServedVersion {
+  /** The version of the trainer's weights. */
+  readonly trained: number;
+  /** The version that the servers have; null if they have none of the run. */
+  readonly serves: number | null;
+  /** Why the last attempt to publish failed; null if there was none. */
+  readonly why: string | null;
+}
+
+/** Says why a run whose steps are all done has not finished: its last version does not serve. Null if it does. */
+export function servingFault({ trained, serves, why }: ServedVersion): string | null {
+  if (serves === trained) return null;
+  const instead = (serves ?? 0) === 0 ? 'the servers still have the base' : `the servers still have version ${serves}`;
+  return (
+    `All steps are done, but their result, version ${trained}, does not serve: ${instead}${why === null ? '' : `, because a publish failed: ${why}`}. ` +
+    'It is in the last checkpoint. -R publishes it again and plays its evaluation'
+  );
+}
+
+/** True if the evaluation was played by the version that its step left. A row without the version counts as its own: every rollout of it failed. */
+export function isOwnEvaluation({ values }: MetricsRow, version: number): boolean {
+  return (values['policy_version'] ?? version) === version;
+}
+
+/** Places the rows that it is given, in order: each evaluation at the step of the version that played it. While a publish fails, an older version serves. */
+export function evaluationPlacer(): <T extends MetricsRow>(row: T) => T {
+  let last: { readonly step: number; readonly version: number | null } = { step: 0, version: 0 };
+  return (row) => {
+    const version = row.values['policy_version'] ?? null;
+    if (row.kind === 'step') last = { step: row.step, version };
+    if (row.kind !== 'evaluation' || row.step !== last.step || last.version === null || isOwnEvaluation(row, last.version)) return row;
+    return { ...row, step: version! };
+  };
+}
+
+/** The evaluations at the steps of the versions that played them, one for each step: the version's own if there is one, else the first. */
+export function evaluationsOf<T extends MetricsRow>(rows: readonly T[]): T[] {
+  const found = new Map<number, { readonly row: T; readonly isOwn: boolean }>();
+  const place = evaluationPlacer();
+  for (const row of rows) {
+    const placed = place(row);
+    if (placed.kind !== 'evaluation') continue;
+    const isOwn = placed === row;
+    const known = found.get(placed.step);
+    if (known === undefined || (isOwn && !known.isOwn)) found.set(placed.step, { row: placed, isOwn });
+  }
+  return [...found.values()].map(({ row }) => row).toSorted((a, b) => a.step - b.step);
+}
+
+/** False if the last step was evaluated by another version than the one that it left: that one never served, whatever `run.json` says. */
+export function isEvaluatedByItself(rows: readonly MetricsRow[], { step, version }: { readonly step: number; readonly version: number }): boolean {
+  const evaluations = rows.filter((row) => row.kind === 'evaluation' && row.step === step);
+  return evaluations.length === 0 || evaluations.some((row) => isOwnEvaluation(row, version));
+}
+
+/** The newest evaluation of the version that a step left; null if it was never evaluated. */
+export function evaluationAfter<T extends MetricsRow>(rows: readonly T[], step: number): T | null {
+  const version = rows.findLast((row) => row.kind === 'step' && row.step <= step)?.values['policy_version'] ?? step;
+  return rows.findLast((row) => row.kind === 'evaluation' && row.step <= step && (row.values['policy_version'] ?? row.step) === version) ?? null;
+}
