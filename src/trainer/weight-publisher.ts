@@ -4,7 +4,7 @@
  */
 import type { PlacedImage } from '../core/message.ts';
 import type { PolicyRef } from '../clients/policy-client.ts';
-import type { PublishError } from '../core/errors.ts';
+import type { PublishError, VfError } from '../core/errors.ts';
 import type { AdapterManifest } from './gradient-backend.ts';
 
 /** The trainer's log-probs of a sequence under the new weights: the served version must agree. */
@@ -56,6 +56,12 @@ export type PublishResult =
       readonly refused?: readonly string[];
     };
 
+/** `reason`: why too few replicas would take a version; null if enough would, or if the others may answer later. `refused`: the replicas that would not. */
+export interface RehearsalResult {
+  readonly reason: VfError | null;
+  readonly refused: readonly { readonly replica: string; readonly message: string }[];
+}
+
 /** `isLoaded`: the replica had lost the version, or never had it, and got it now. */
 export type CatchUpResult = { readonly ok: true; readonly isLoaded: boolean } | { readonly ok: false; readonly reason: PublishError };
 
@@ -67,6 +73,11 @@ export interface WeightPublisher {
    * be published either.
    */
   publish(request: PublishRequest, signal: AbortSignal): Promise<PublishResult>;
+  /**
+   * Loads and compares an adapter as `publish` does, loads it again under the `others`' names, then unloads it everywhere. The current version serves
+   * throughout. Throws CancelledError only. Must not run at the same time as `publish`.
+   */
+  rehearse(request: PublishRequest, others: readonly string[], signal: AbortSignal): Promise<RehearsalResult>;
   /**
    * Brings a resting replica that answers again to the current version, under the same name, compares log-probs, then admits it. A failure leaves it at
    * rest. Throws CancelledError only. May run at the same time as `catchUp` of another replica, but not as `publish` or `retire`.

@@ -37,6 +37,15 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       expect(report.probeMeanDifference).toBeLessThan(PROBE_TOLERANCE);
     });
 
+    it('rehearses a publish of two versions at once and leaves nothing, while the base serves on', async () => {
+      await using opened = run.publisher();
+      const check = `${opened.runName}-check`;
+      const request = { version: 0, name: check, manifest: run.adapter({ b: 0 }), probe: await run.probe(server.baseModel) };
+      expect(await opened.publisher.rehearse(request, [`${check}-2`], signal)).toEqual({ reason: null, refused: [] });
+      expect(await run.modelsOf(opened.runName)).toEqual([]);
+      expect(opened.versions.current()).toEqual({ version: 0, model: server.baseModel });
+    });
+
     it('verifies an adapter that changes the model', async () => {
       await using opened = run.publisher();
       const manifest = run.adapter({ b: 0.05, seed: 2 });

@@ -1,6 +1,6 @@
 import type { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { CancelledError, type PublishError } from '../../src/core/errors.ts';
-import type { CatchUpResult, PublishRequest, PublishResult, WeightPublisher } from '../../src/trainer/weight-publisher.ts';
+import type { CatchUpResult, PublishRequest, PublishResult, RehearsalResult, WeightPublisher } from '../../src/trainer/weight-publisher.ts';
 
 /** A publisher without servers: advances the versions, waits for leases as the interface says, and remembers what it was asked. */
 export class MemoryPublisher implements WeightPublisher {
@@ -44,6 +44,10 @@ export class MemoryPublisher implements WeightPublisher {
     this.#versions.advance(ref);
     const seconds = { checkSeconds: 0, loadSeconds: 0, probeSeconds: 0 };
     return { ok: true, ref, report: { ...seconds, probeMeanDifference: 0, probeMaxDifference: 0 } };
+  }
+
+  async rehearse(): Promise<RehearsalResult> {
+    return { reason: this.failure, refused: [] };
   }
 
   async clear(): Promise<void> {}

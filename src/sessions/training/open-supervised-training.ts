@@ -50,6 +50,7 @@ export const UNSERVED_POLICY: RolePolicy = { name: client.name, client: () => cl
 function publisherOf(versions: PolicyVersions): WeightPublisher {
   return {
     publish: async () => ({ ok: false, kept: versions.current(), reason: new PublishError(REASON) }),
+    rehearse: async () => ({ reason: null, refused: [] }),
     catchUp: async () => ({ ok: false, reason: new PublishError(REASON) }),
     clear: async () => {},
     retire: async () => {},

@@ -17,6 +17,7 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { assertStartAdapter } from '../../trainer/gradients/assert-start-adapter.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
+import { rehearsePublish } from '../../trainer/publisher/rehearse-publish.ts';
 import { PROBE_FORMAT } from '../../trainer/publisher/served-policy.ts';
 import type { TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
@@ -223,7 +224,7 @@ interface SessionParts {
 }
 
 async function openSession(
-  { config, directory, variables, signal }: OpenTrainingOptions,
+  { config, directory, variables, warn, signal }: OpenTrainingOptions,
   { server, probe, name, checkedPrompt, environment }: SessionParts,
 ): Promise<TrainingSession> {
   const { publish, rollouts, seed } = config;
@@ -268,16 +269,19 @@ async function openSession(
   });
   opened.defer(() => publisher.close());
   // A server that this run starts, or the engine in this process, serves the directory that the backend loads.
-  if (checkedPrompt !== null && config.policy.baseUrl !== null) {
-    await using lease = await client.lease(signal);
-    await publisher.checkBase(
-      { backend, ids: (await lease.render(withoutImages(checkedPrompt), PROBE_FORMAT)).ids, tolerance: publish.probeTolerance },
-      signal,
-    );
-  }
+  const ids = checkedPrompt === null ? null : await promptIds(client, checkedPrompt, signal);
+  if (ids !== null && config.policy.baseUrl !== null) await publisher.checkBase({ backend, ids, tolerance: publish.probeTolerance }, signal);
+  const unmoved = { backend, client, versions, publisher, name, [Symbol.asyncDispose]: () => parts.disposeAsync() };
+  const session = server.turns === null ? unmoved : takeTurns(unmoved, server.turns, signal);
+  if (ids !== null)
+    (await rehearsePublish({ session, ids, config, adaptersDirectory: directory.paths.adapters, signal })).forEach((line) => warn(line));
   const parts = opened.move();
-  const session = { backend, client, versions, publisher, name, [Symbol.asyncDispose]: () => parts.disposeAsync() };
-  return server.turns === null ? session : takeTurns(session, server.turns, signal);
+  return session;
+}
+
+async function promptIds(client: VllmTokensClient, prompt: readonly Message[], signal: AbortSignal): Promise<Int32Array> {
+  await using lease = await client.lease(signal);
+  return (await lease.render(withoutImages(prompt), PROBE_FORMAT)).ids;
 }
 
 function noticesFor(environment: Environment, label: EvaluationLabel, { evaluation }: TrainingConfig): string[] {

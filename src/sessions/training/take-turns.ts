@@ -93,6 +93,10 @@ function wakingPublisher({ publisher, versions }: Pick<TrainingSession, 'publish
       const reason = await wakeFailure(signal);
       return reason === null ? publisher.publish(request, signal) : { ok: false, kept: versions.current(), reason };
     },
+    async rehearse(request, others, signal) {
+      const reason = await wakeFailure(signal);
+      return reason === null ? publisher.rehearse(request, others, signal) : { reason, refused: [] };
+    },
     // In the background, so it waits for the server's turn; `/sleep` would end its requests.
     catchUp: (replica, signal) => turns.whileAwake(() => publisher.catchUp(replica, signal), signal),
     clear: (signal) => publisher.clear(signal),

@@ -5,6 +5,7 @@ import { trainingConfigSchema, type TrainingConfigWire } from '../../schemas/tra
 import { redactUrl } from '../../transport/redact.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { ALGORITHM_RULES } from './algorithm-rules.ts';
+import { LOGGING_RULES } from './logging-rules.ts';
 
 /** Replaces secrets in a recorded configuration. */
 export const HIDDEN = '***';
@@ -161,6 +162,7 @@ const RULES: readonly ConfigRule[] = [
       `backend.threads must equal policy.embedded.threads (${policy.embedded?.threads}), because one engine samples and trains; got ${backend.threads}; leave one of the two out`,
   },
   ...ALGORITHM_RULES,
+  ...LOGGING_RULES,
 ];
 
 /** Throws a one-line ConfigError for the first broken rule. */

@@ -5,7 +5,7 @@ import { defaultTolerance, difference, type Judgement, type LogProbDifference, n
 import type { LoraReplica } from './lora-routes.ts';
 
 /** Rounding moves unlikely tokens of a prompt more than tokens that the policy sampled: bases that differ by less may be the same model. */
-const OTHER_BASE = 10;
+export const OTHER_BASE = 10;
 /** A few are compared, spread over them. */
 const CONSIDERED_TOKENS = 256;
 

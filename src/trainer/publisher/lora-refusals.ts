@@ -1,5 +1,7 @@
 /** The meanings of a replica's refusals, and the remedy for each. */
 import { PublishError, type VfError } from '../../core/errors.ts';
+import { firstNames } from '../../core/first-names.ts';
+import type { LoraCard } from '../../schemas/lora-server.ts';
 import { parseVllmError } from '../../schemas/vllm.ts';
 import { refusedBy } from '../../schemas/key-refusal.ts';
 import { type HttpResponse, statusOptions } from '../../transport/http-endpoint.ts';
@@ -42,6 +44,21 @@ export function loadError(exchange: string, path: string, response: HttpResponse
   if (status === 401 || status === 403) return requestError(exchange, response);
   // vLLM answers 500 for a bad adapter, so a retry is useless. Gateways and overloaded servers use other 5xx codes.
   return new PublishError(`The server did not load the adapter: ${exchange}`, status === 500 ? { status } : statusOptions(response));
+}
+
+/** `vf-serve policy` holds a fixed number of adapters; vLLM drops those that were used least recently. */
+export function isFull(response: HttpResponse): boolean {
+  return response.status === 400 && /adapters are loaded, which is the limit/i.test(errorMessage(response));
+}
+
+/** `cards`: what the server holds. `path`: the folder that it was to load. */
+export function fullError(exchange: string, path: string, cards: readonly LoraCard[]): PublishError {
+  const others = cards.filter(({ parent = null, root = null }) => parent !== null && root !== path);
+  const names = others.map(({ id, root = null }) => (root === null ? id : `${id} (${root})`));
+  return new PublishError(
+    `The server has no place for a further adapter: ${exchange}. It holds ${names.length === 1 ? '1 other adapter' : `${names.length} other adapters`}: ${firstNames(names)}. Unload those that nobody uses (POST /v1/unload_lora_adapter with {"lora_name": "NAME"}), or use another server`,
+    { status: 400, endsRun: true },
+  );
 }
 
 export function rankError(rank: number, limit: number, where: string, status?: number): PublishError {

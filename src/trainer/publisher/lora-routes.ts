@@ -16,7 +16,7 @@ import {
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../../transport/http-endpoint.ts';
 import { withRetries } from '../../transport/retry.ts';
 import type { ImageStore } from '../../core/message.ts';
-import { errorMessage, loadError, NumericServerError, requestError } from './lora-refusals.ts';
+import { errorMessage, fullError, isFull, loadError, NumericServerError, requestError } from './lora-refusals.ts';
 import { compactIds, GENERATE_PATH, imageParts, type ProbedPrompt, seenFault } from './pictured-prompt.ts';
 import { jsonOrNull } from '../../schemas/json-or-null.ts';
 
@@ -83,6 +83,7 @@ export class LoraReplica {
         if (card?.root === path) return;
         throw new PublishError(`${this.url} has already loaded ${name} from ${card?.root}. Give the run another name`, { status: 400 });
       }
+      if (isFull(response)) throw fullError(this.#describe('POST', '/v1/load_lora_adapter', response), path, await this.cards(attemptSignal));
       throw loadError(this.#describe('POST', '/v1/load_lora_adapter', response), path, response);
     };
     try {

@@ -17,7 +17,7 @@ import { type Judgement, probeFault } from './log-prob-probe.ts';
 import { asVfError, isUnreachable, QuorumError, type ReplicaFailure, tooFewReplicas } from './publish-failure.ts';
 import { NumericServerError } from './lora-refusals.ts';
 import { LoraReplica } from './lora-routes.ts';
-import type { CatchUpResult, LogProbProbe, PublishRequest, PublishResult, WeightPublisher } from '../weight-publisher.ts';
+import type { CatchUpResult, LogProbProbe, PublishRequest, PublishResult, RehearsalResult, WeightPublisher } from '../weight-publisher.ts';
 
 export interface LoraServerOptions {
   /** One per replica, with or without `/v1`. */
@@ -123,6 +123,29 @@ export class LoraServerPublisher implements WeightPublisher {
     }
   }
 
+  async rehearse(request: PublishRequest, others: readonly string[], signal: AbortSignal): Promise<RehearsalResult> {
+    const { version, name, manifest } = request;
+    const adapters = [name, ...others].map((each) => this.#adapters.add(version, each, manifest.directory));
+    try {
+      this.#checkRequest(request);
+      await checkAdapter(manifest, this.#options.adapter, signal);
+      const path = serverPath(this.#adapters, manifest.directory, this.#options.serverAdaptersDirectory);
+      for (const adapter of adapters) {
+        const probes = adapter.name === name ? probesOf(request) : [];
+        const serving = { served: { model: adapter.name, path, probes }, adapter };
+        const { reports, failed } = await this.#bringToAwake(serving, signal);
+        if (failed.length > 0) return await this.#refusals(failed, reports.size, serving);
+      }
+      return { reason: null, refused: [] };
+    } catch (error) {
+      if (!signal.aborted) return { reason: asVfError(error), refused: [] };
+      throw new CancelledError('Stopped while the first publish was rehearsed', { cause: signal.reason });
+    } finally {
+      const undo = AbortSignal.timeout(UNDO_MS);
+      for (const adapter of adapters) await this.#adapters.takeBack(adapter, undo);
+    }
+  }
+
   async catchUp(name: string, signal: AbortSignal): Promise<CatchUpResult> {
     const { versions, baseModel } = this.#options;
     const replica = this.#replicas.find(({ url }) => url === name);
@@ -195,6 +218,20 @@ export class LoraServerPublisher implements WeightPublisher {
     versions.advance(ref, having);
     for (const { replica, error } of failed) versions.replicas.rest(replica.url, `it did not take version ${ref.version}: ${error.message}`);
     return [...reports.values()];
+  }
+
+  /** A replica that is busy or does not answer may take the first version; one that does not find the folder has had time to. */
+  async #refusals(failed: readonly ReplicaFailure[], loaded: number, serving: Serving): Promise<RehearsalResult> {
+    const { quorum = 1 } = this.#options;
+    const healed = serving.served.probes.length === 0 ? [] : await this.#healAll(failed, serving, AbortSignal.timeout(UNDO_MS));
+    const judged = failed.map(({ replica, error }) => ({
+      replica,
+      error: error.status === 404 ? new PublishError(error.message, { cause: error, status: 404 }) : error,
+    }));
+    const reason = loaded >= quorum ? null : tooFewReplicas(judged, { replicas: this.#replicas.length, loaded, quorum, healed });
+    const lasting = judged.filter(({ error }) => !error.retryable);
+    const refused = lasting.map(({ replica, error }) => ({ replica: replica.url, message: error.message }));
+    return { reason: reason?.retryable === true ? null : reason, refused };
   }
 
   /** All at once. When a quorum has the adapter, the others get a little longer, because one hanging server must not stop the run. */

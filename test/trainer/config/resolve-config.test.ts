@@ -390,6 +390,28 @@ describe('roles', () => {
   });
 });
 
+describe('names for Weights & Biases', () => {
+  it.each([
+    [
+      { project: 'Qwen/Qwen3-4B: run 1' },
+      /logging.wandb.project contains "\/" \(none of .*\), which Weights & Biases refuses; got "Qwen\/Qwen3-4B: run 1"/,
+    ],
+    [{ project: '100%' }, /logging.wandb.project contains "%"/],
+    [{ project: ' ' }, /logging.wandb.project is empty/],
+    [{ project: 'x'.repeat(129) }, /logging.wandb.project has 129 characters, more than 128/],
+    [{ entity: 'team/me' }, /logging.wandb.entity contains "\/"/],
+    [{ group: 'x'.repeat(129) }, /logging.wandb.group has 129 characters/],
+    [{ tags: ['ok', 'x'.repeat(65)] }, /logging.wandb.tags may have up to 64 characters each/],
+  ])('%j is refused before the run', (wandb, message) => {
+    expect(() => resolve({ logging: { wandb } })).toThrow(message);
+  });
+
+  it('may have dots, spaces and other scripts, and a group may have slashes', () => {
+    const wandb = { project: 'Qwen3 4B · größer', entity: 'my-team', group: 'a/b: 1', tags: ['x'.repeat(64)] };
+    expect(resolve({ logging: { wandb } }).config.logging.wandb).toMatchObject(wandb);
+  });
+});
+
 describe('defaultRunName', () => {
   it.each([
     ['search-r1', 'models/nano-base', 'search-r1-nano-base'],
