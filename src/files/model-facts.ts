@@ -8,7 +8,7 @@ import type { JsonObject } from './source-text.ts';
 export interface ModelFacts {
   /** config.json; null if it is missing or broken, which whatever loads the model reports. */
   readonly config: JsonObject | null;
-  /** Longest context in tokens, from `max_position_embeddings`; null if it is unknown. */
+  /** Longest context in tokens, from `max_position_embeddings` and its scaling; null if it is unknown. */
   readonly contextLength: number | null;
   /** Number of token ids, from `vocab_size`; null if it is unknown. */
   readonly vocabularySize: number | null;
@@ -26,10 +26,21 @@ export function modelFacts(directory: string): ModelFacts {
   };
   return {
     config,
-    contextLength: numberAt('max_position_embeddings'),
+    contextLength: scaledLength(numberAt('max_position_embeddings'), isObject(text) ? { ...config, ...text } : (config ?? {})),
     vocabularySize: numberAt('vocab_size'),
     seesImages: isObject(vision),
   };
+}
+
+/** Types of rotary scaling with which `max_position_embeddings` is the length already, as vLLM and transformers read them. */
+const SCALED_ALREADY: readonly unknown[] = ['default', 'llama3', 'longrope', 'su', 'mrope'];
+
+/** The length with the model's rotary scaling (YaRN, linear, dynamic), by vLLM's rule: the original length times the factor. */
+function scaledLength(length: number | null, { rope_scaling: old, rope_parameters: rope = old }: JsonObject): number | null {
+  if (length === null || !isObject(rope)) return length;
+  const { rope_type: type = rope['type'] ?? 'default', factor, original_max_position_embeddings: original } = rope;
+  if (SCALED_ALREADY.includes(type) || typeof factor !== 'number' || !(factor > 1)) return length;
+  return Math.max(length, Math.floor((typeof original === 'number' ? original : length) * factor));
 }
 
 /** The adapter_config.json of a PEFT directory; null if it is missing or broken. */

@@ -15,7 +15,9 @@ export const sft = table('Supervised steps (SFT), before the steps on rollouts.'
   steps: countOrNull('Number of supervised steps. Default: one pass over the rows for each of `epochs`.'),
   epochs: count('Passes over the rows if `steps` is not set.', 1),
   batch_size: count('Rows of an optimiser step.', 32),
-  max_length: countOrNull("Longest row in tokens; a longer one is left out and counted. Default: the model's window."),
+  max_length: countOrNull(
+    "Longest row in tokens; a longer one is left out and counted. Default: the model's window, or that of the policy server if it is smaller.",
+  ),
   learning_rate: numberOrNull('Peak learning rate of these steps. Default: optimizer.learning_rate.', null),
   schedule: choice(['constant', 'linear', 'cosine'], 'Learning rate over the supervised steps, after the warm-up.'),
   warmup_steps: count('Supervised steps of linear warm-up.', 0, 0),

@@ -9,7 +9,8 @@ const NOTHING = { config: null, contextLength: null, vocabularySize: null, seesI
 describe('modelFacts', () => {
   const folder = mkdtempSync(join(tmpdir(), 'vf-facts-'));
   afterAll(() => rmSync(folder, { recursive: true }));
-  const model = (name: string, config: string) => {
+  const model = (given: string, config: string) => {
+    const name = given.replaceAll(/[^\w. -]/g, '');
     mkdirSync(join(folder, name));
     writeFileSync(join(folder, name, 'config.json'), config);
     return join(folder, name);
@@ -25,6 +26,18 @@ describe('modelFacts', () => {
       vocabularySize: 512,
       seesImages: true,
     });
+  });
+
+  it.each([
+    [{ rope_scaling: { rope_type: 'yarn', factor: 4, original_max_position_embeddings: 1024 } }, 4096],
+    [{ rope_scaling: { type: 'yarn', factor: 8, original_max_position_embeddings: 1024 } }, 8192],
+    [{ rope_parameters: { rope_type: 'linear', factor: 2 } }, 8192],
+    [{ rope_scaling: { rope_type: 'llama3', factor: 32, original_max_position_embeddings: 1024 } }, 4096],
+    [{ rope_parameters: { rope_type: 'default', rope_theta: 1e6 } }, 4096],
+    [{ text_config: { max_position_embeddings: 4096, rope_scaling: { type: 'dynamic', factor: 2 } } }, 8192],
+  ])('scales the window as vLLM does: %j', (changes, length) => {
+    const path = model(JSON.stringify(changes), JSON.stringify({ max_position_embeddings: 4096, ...changes }));
+    expect(modelFacts(path).contextLength).toBe(length);
   });
 
   it('knows nothing of a hub id, of a broken file, and of sizes that are none', () => {

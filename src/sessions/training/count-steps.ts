@@ -34,13 +34,34 @@ export async function checkRollouts(path: string): Promise<void> {
   if (done === true) throw new ConfigError(`${path} has no rollouts; vf-export writes them`);
 }
 
-/** Number of full steps that a file of rollouts fills. Throws ConfigError for a line that does not hold a rollout, and for a file that does not fill a step. */
-export async function stepsOfRollouts(path: string, { rolloutsPerExample, examplesPerStep }: TrainingConfig['rollouts']): Promise<number> {
-  const sizes = new Map<string, number>();
-  for await (const { group_id: group } of readRollouts(path)) sizes.set(group, (sizes.get(group) ?? 0) + 1);
+/**
+ * Number of full steps that a file of rollouts fills, without those of more than `longest` tokens. Throws ConfigError for a line that does not hold a rollout, and for a
+ * file that does not fill a step.
+ */
+export async function stepsOfRollouts(
+  path: string,
+  { rolloutsPerExample, examplesPerStep }: TrainingConfig['rollouts'],
+  longest = Infinity,
+): Promise<number> {
   // A group with more than rollouts_per_example rollouts counts as several.
-  const groups = [...sizes.values()].reduce((sum, size) => sum + Math.ceil(size / rolloutsPerExample), 0);
+  const open = new Map<string, { seen: number; fitting: number }>();
+  let [groups, leftOut] = [0, 0];
+  for await (const { group_id: name, token_ids: ids } of readRollouts(path)) {
+    const group = open.get(name) ?? { seen: 0, fitting: 0 };
+    open.set(name, group);
+    if (ids.length <= longest) group.fitting++;
+    else leftOut++;
+    if (++group.seen < rolloutsPerExample) continue;
+    open.delete(name);
+    if (group.fitting > 0) groups++;
+  }
+  groups += [...open.values()].filter(({ fitting }) => fitting > 0).length;
   const steps = Math.floor(groups / examplesPerStep);
   if (steps > 0) return steps;
-  throw new ConfigError(`${path} has ${plural(groups, 'group')} of rollouts, but a step takes ${examplesPerStep}; lower rollouts.examples_per_step`);
+  if (leftOut > 0 && groups === 0)
+    throw new ConfigError(`Every rollout of ${path} is longer than the model's window, ${plural(longest, 'token')}; give shorter ones`);
+  const without = leftOut === 0 ? '' : ` (without ${plural(leftOut, 'rollout')} longer than the model's window, ${plural(longest, 'token')})`;
+  throw new ConfigError(
+    `${path} has ${plural(groups, 'group')} of rollouts${without}, but a step takes ${examplesPerStep}; lower rollouts.examples_per_step`,
+  );
 }

@@ -6,6 +6,7 @@ import type { RenderedTokens } from '../../core/message.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { modelFolder } from '../policy/model-folder.ts';
 import { localTokenizerHash } from '../policy/local-tokenizer-hash.ts';
 import { demonstrationPictures } from './demonstration-pictures.ts';
 import { openLocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
@@ -23,35 +24,44 @@ export interface OpenedDemonstrations {
   readonly tokenise: (session: TrainingSession, signal: AbortSignal) => Promise<DemonstrationSet>;
 }
 
-/** Reads the rows of `[sft]`. Throws ConfigError for a row that cannot be read. `warn` gets a line about rows that are left out. */
+export interface DemonstrationOptions {
+  /** Environment variables, which say where the hub's cache is. */
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  /** Gets a line about rows that are left out. */
+  readonly warn: (line: string) => void;
+}
+
+/** Reads the rows of `[sft]`. Throws ConfigError for a row that cannot be read. */
 export async function openDemonstrations(
   config: TrainingConfig,
   environment: Environment,
-  warn: (line: string) => void,
+  options: DemonstrationOptions,
 ): Promise<OpenedDemonstrations> {
   const rows = await readDemonstrations(config);
   let done: Promise<DemonstrationSet> | null = null;
   return {
     tokenise: (session, signal) => {
       // Every session has the same tokenizer.
-      done ??= tokenised(rows, { config, environment, session, warn, signal });
+      done ??= tokenised(rows, { ...options, config, environment, session, signal });
       done.catch(() => (done = null));
       return done;
     },
   };
 }
 
-interface Tokenising {
+interface Tokenising extends DemonstrationOptions {
   readonly config: TrainingConfig;
   readonly environment: Environment;
   readonly session: TrainingSession;
-  readonly warn: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
 async function tokenised(rows: Demonstrations, given: Tokenising): Promise<DemonstrationSet> {
-  const { config, environment, session, signal } = given;
-  const limit = config.sft.maxLength ?? Math.min(session.client.capabilities.maxModelLen ?? Infinity, session.backend.capabilities.maxTokens);
+  const { config, environment, session, variables, signal } = given;
+  const { contextLength } = modelFacts(modelFolder(config.model.path, variables));
+  // The same with and without a server, whose window may be smaller than the model's.
+  const windows = [contextLength, session.client.capabilities.maxModelLen, session.backend.capabilities.maxTokens];
+  const limit = Math.min(config.sft.maxLength ?? Infinity, ...windows.map((window) => window ?? Infinity));
   const pictures = await picturesOf(config, environment, session.client.capabilities.imageTokens ?? null);
   if (session.isServed === false) {
     const tokenizer = { ...(await openDemonstrationTokenizer(config.model.path, environment.turnFormat)), ...pictures };
@@ -104,7 +114,9 @@ async function within(
   if (kept.length < made.length)
     warn(`left out ${made.length - kept.length} of ${plural(made.length, 'supervised row')}: longer than ${plural(limit, 'token')}`);
   if (rows.length > 0 && kept.length === 0)
-    throw new ConfigError(`Every supervised row is longer than ${plural(limit, 'token')}; raise sft.max_length or shorten the rows`);
+    throw new ConfigError(
+      `Every supervised row is longer than ${plural(limit, 'token')}; ${limit === config.sft.maxLength ? 'raise sft.max_length or ' : ''}shorten the rows`,
+    );
   return kept;
 }
 

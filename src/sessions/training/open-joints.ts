@@ -14,21 +14,27 @@ import { checkedSource } from '../../trainer/sources/checked-source.ts';
 import { RolloutFileSource } from '../../trainer/sources/rollout-file-source.ts';
 import type { CreateSource, DeclareRoles, TrajectorySource } from '../../trainer/trajectory-source.ts';
 import { POLICY_ROLE } from '../../trainer/trajectory.ts';
-import { openDemonstrations } from './open-demonstrations.ts';
+import { type DemonstrationOptions, openDemonstrations } from './open-demonstrations.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import type { TrainingRun } from '../../trainer/training-session.ts';
 import { localTokenizerHash } from '../policy/local-tokenizer-hash.ts';
+import { modelFolder } from '../policy/model-folder.ts';
 
-/** The losses, the source and the demonstrations of a run. `hasModule`: the environment was loaded from a module. Throws ConfigError. */
+export interface JointOptions extends DemonstrationOptions {
+  /** The environment was loaded from a module. */
+  readonly hasModule: boolean;
+}
+
+/** The losses, the source and the demonstrations of a run. Throws ConfigError. */
 export async function openJoints(
   config: TrainingConfig,
   environment: Environment,
-  { hasModule, warn }: { readonly hasModule: boolean; readonly warn: (line: string) => void },
+  { hasModule, ...options }: JointOptions,
 ): Promise<Pick<TrainingRun, 'losses' | 'createSource' | 'openDemonstrations'>> {
   const played = await openPlayedRoles(config, environment, { hasModule });
   const losses = await openLosses(config, environment, { played });
-  const createSource = await openSource(config, { hasModule, played });
-  const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, warn);
+  const createSource = await openSource(config, { ...options, hasModule, played });
+  const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, options);
   return {
     losses,
     ...(createSource === null ? {} : { createSource }),
@@ -36,7 +42,7 @@ export async function openJoints(
   };
 }
 
-export interface SourceOptions {
+export interface SourceOptions extends Partial<DemonstrationOptions> {
   /** The environment was loaded from a module. @default true */
   readonly hasModule?: boolean;
   /** @default the source does not say */
@@ -83,10 +89,13 @@ export async function openPlayedRoles(config: TrainingConfig, environment: Envir
  * The source of `rollouts_file`, the one that `source` names, or the one that the environment's module exports; null for sampled rollouts of the training rows.
  * `hasModule`: the environment was loaded from a module.
  */
-export async function openSource(config: TrainingConfig, { hasModule = true, played = null }: SourceOptions = {}): Promise<CreateSource | null> {
+export async function openSource(config: TrainingConfig, options: SourceOptions = {}): Promise<CreateSource | null> {
+  const { hasModule = true, played = null, variables = {}, warn = () => {} } = options;
   const { source, rolloutsFile, environment } = config;
-  if (rolloutsFile !== null)
-    return rolloutsOf(rolloutsFile, played === null ? config : withPlayedRoles(config, played), await localTokenizerHash(config.model.path));
+  if (rolloutsFile !== null) {
+    const withRoles = played === null ? config : withPlayedRoles(config, played);
+    return rolloutsOf(rolloutsFile, withRoles, { variables, warn, tokenizerHash: await localTokenizerHash(config.model.path) });
+  }
   if (source === null && !hasModule) return null;
   const created =
     source === null ? await environmentFunction(environment.id, 'createSource') : await moduleFunction(source, 'createSource', 'source');
@@ -98,11 +107,17 @@ function rolesOfRows({ train }: Environment): PlayedRoles {
   return Object.fromEntries([...roles].map((role) => [role, {}]));
 }
 
-function rolloutsOf(path: string, config: TrainingConfig, tokenizerHash: string | null): CreateSource {
+function rolloutsOf(
+  path: string,
+  config: TrainingConfig,
+  { variables, warn, tokenizerHash }: DemonstrationOptions & { readonly tokenizerHash: string | null },
+): CreateSource {
   const { rollouts, model } = config;
   const isStream = path === '-';
-  const open: CreateSource = ({ store, stepsBefore }) =>
-    new RolloutFileSource({
+  const open: CreateSource = ({ store, stepsBefore }) => {
+    // Known at the latest now that the backend has the model.
+    const { vocabularySize, contextLength } = modelFacts(modelFolder(model.path, variables));
+    return new RolloutFileSource({
       name: isStream ? 'stdin' : path,
       lines: () => (isStream ? createInterface({ input: process.stdin }) : fileLines(path)),
       startsOver: !isStream,
@@ -111,10 +126,13 @@ function rolloutsOf(path: string, config: TrainingConfig, tokenizerHash: string 
       rolloutsPerGroup: rollouts.rolloutsPerExample,
       temperature: rollouts.temperature,
       tokenizerHash,
-      vocabularySize: modelFacts(model.path).vocabularySize,
+      vocabularySize,
+      longest: contextLength ?? Infinity,
+      onLeftOut: warn,
       onRole: (role) => assertRoleHasValues(config, role),
       store,
     });
+  };
   if (!isStream) return open;
   // If a lost backend makes a new session, the session goes on with the lines that the previous one has read but not used.
   let opened: TrajectorySource | null = null;

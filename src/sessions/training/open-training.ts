@@ -99,7 +99,7 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
     evaluation,
     observer,
     redact,
-    ...(await openJoints(config, environment, { hasModule: given.environment === undefined, warn })),
+    ...(await openJoints(config, environment, { hasModule: given.environment === undefined, variables, warn })),
   };
   const label = evaluationLabel(environment, evaluation);
   if (isUnserved(config)) {

@@ -12,7 +12,9 @@ import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer
 import { modelWorld } from '../environment/model-world.ts';
 import { loadEnvironmentFile } from '../environment/environment-file.ts';
 import { variableName } from '../policy/endpoints.ts';
+import { modelFolder } from '../policy/model-folder.ts';
 import { secretsOf } from '../policy/secrets.ts';
+import { modelFacts } from '../../files/model-facts.ts';
 import { readExtendedToml } from '../../files/extended-toml.ts';
 import { readTomlSync } from '../../files/toml-text.ts';
 import { withPaths } from './absolute-paths.ts';
@@ -84,10 +86,10 @@ async function readSetup(
   loadEnvironmentFile(environmentFile, variables);
   const given = { ...rest, layers: layers.map(withPaths) };
   const asked = (await askedLayers(given)).map(withPaths);
-  if (given.resume === null) return setup(await resolveFresh(await freshLayers(asked, given, variables), laterRows), { variables });
+  if (given.resume === null) return setup(await resolveFresh(await freshLayers(asked, given, variables), variables, laterRows), { variables });
   const { directory, other } = given.resume.directory === null ? await newestMatch(asked, given, variables) : givenRun(given.resume.directory);
   if (directory === null) {
-    const fresh = await resolveFresh(await freshLayers(asked, given, variables));
+    const fresh = await resolveFresh(await freshLayers(asked, given, variables), variables);
     const where = join(fresh.wire.output_dir, 'train');
     const notice = `found no run under ${where} that this configuration can resume${other === null ? '' : ` (${other})`}; starting a new one`;
     return setup(fresh, { variables, notices: [notice] });
@@ -124,7 +126,7 @@ async function askedLayers({ target, preset, ...searched }: TrainingRequest): Pr
 }
 
 /** Resolves a new run. Without --steps, one on rollouts of a file takes every full step that the file holds. */
-async function resolveFresh(layers: readonly ConfigLayer[], laterRows?: string): Promise<ResolvedConfig> {
+async function resolveFresh(layers: readonly ConfigLayer[], variables: NodeJS.ProcessEnv, laterRows?: string): Promise<ResolvedConfig> {
   const path = layers.map(({ table }) => table['rollouts_file']).findLast((value) => value !== undefined);
   const isCounted = typeof path === 'string' && path !== '-' && layers.every(({ table }) => table['steps'] === undefined);
   // A wrong file is refused before a run begins.
@@ -132,7 +134,9 @@ async function resolveFresh(layers: readonly ConfigLayer[], laterRows?: string):
   if (!isCounted) return withSupervisedSteps(resolveTrainingConfig(layers), laterRows);
   // First with more steps than any file holds, so that no rule refuses settings that the real number allows.
   const { config } = resolveTrainingConfig([...layers, { source: path, table: { steps: MOST_STEPS } }]);
-  return withSupervisedSteps(resolveTrainingConfig([...layers, { source: path, table: { steps: await stepsOfRollouts(path, config.rollouts) } }]));
+  const { contextLength } = modelFacts(modelFolder(config.model.path, variables));
+  const steps = await stepsOfRollouts(path, config.rollouts, contextLength ?? Infinity);
+  return withSupervisedSteps(resolveTrainingConfig([...layers, { source: path, table: { steps } }]));
 }
 
 const MOST_STEPS = 1_000_000;
@@ -185,7 +189,7 @@ async function newestMatch(asked: readonly ConfigLayer[], given: TrainingRequest
   const outputDir = [...asked, ...given.layers].map(({ table }) => table['output_dir']).findLast((value) => typeof value === 'string') ?? 'outputs';
   const folder = trainingRunsFolder(outputDir);
   // `-R` alone: the newest run of all.
-  const wanted = asked.length === 0 ? null : (await resolveFresh(await freshLayers(asked, given, variables))).wire;
+  const wanted = asked.length === 0 ? null : (await resolveFresh(await freshLayers(asked, given, variables), variables)).wire;
   const options = { allowOptimizer: given.resume?.allowChanges ?? false };
   const hasRatio =
     (lastValue(asked, 'optimizer', 'warmup_ratio') ?? null) !== null && lastValue(given.layers, 'optimizer', 'warmup_ratio') === undefined;

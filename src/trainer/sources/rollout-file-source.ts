@@ -6,6 +6,7 @@ import { cancelled, untilAborted } from '../../core/abort.ts';
 import { ConfigError, TrainingError } from '../../core/errors.ts';
 import { exportProblem, type RolloutExport, RolloutExportSchema } from '../../schemas/rollout-export.ts';
 import { parseWire } from '../../schemas/results.ts';
+import { SOURCE_PREFIX } from '../records/metrics.ts';
 import { assertInVocabulary } from './assert-in-vocabulary.ts';
 import { POLICY_ROLE, type Trajectory } from '../trajectory.ts';
 import type { RolloutStore, TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
@@ -32,6 +33,10 @@ export interface RolloutFileOptions {
   readonly tokenizerHash: string | null;
   /** Token ids of the trained model are below it; null if unknown. */
   readonly vocabularySize: number | null;
+  /** Rollouts of more tokens are left out: the model's window, Infinity if it is unknown. */
+  readonly longest: number;
+  /** Gets one line, about the first rollout that is left out. */
+  readonly onLeftOut: (message: string) => void;
 }
 
 export class RolloutFileSource implements TrajectorySource {
@@ -39,6 +44,8 @@ export class RolloutFileSource implements TrajectorySource {
   #groups: AsyncGenerator<readonly Trajectory[], void> | null = null;
   /** Groups read so far. */
   #read = 0;
+  /** Rollouts left out so far. */
+  #leftOut = 0;
 
   constructor(options: RolloutFileOptions) {
     this.#options = options;
@@ -53,18 +60,20 @@ export class RolloutFileSource implements TrajectorySource {
     const known = new Set(record.recorded.map(({ rolloutId }) => rolloutId));
     // A file can be read again; a stream cannot.
     const names = namesIn(startsOver ? [] : record.recorded);
+    const before = this.#leftOut;
     while (names.groups.size < groupsPerStep) {
       const next = await untilAborted(this.#groups.next(), signal, () => cancelled(signal, `Stopped while ${name} was read for step ${step}`));
       if (next.done === true) {
         throw new TrainingError(
-          `${name} ended before step ${step} had its groups of rollouts (${groupsPerStep}; it has ${this.#read} in all); lower --steps, or give more rollouts and continue with -R`,
+          `${name} ended before step ${step} had its groups of rollouts (${groupsPerStep}; it has ${this.#read} in all${this.#leftOut > 0 ? `, without ${this.#leftOut} rollouts that are longer than the model's window` : ''}); lower --steps, or give more rollouts and continue with -R`,
         );
       }
       if (++this.#read <= earlier) continue;
       for (const trajectory of withNamesOfItsOwn(next.value, names)) if (!known.has(trajectory.rolloutId)) record.add(trajectory);
     }
     await record.complete(1);
-    return { trajectories: record.recorded };
+    const leftOut = this.#leftOut - before;
+    return { trajectories: record.recorded, ...(leftOut > 0 ? { values: { [`${SOURCE_PREFIX}left_out`]: leftOut } } : {}) };
   }
 
   needsPolicy(): boolean {
@@ -77,7 +86,7 @@ export class RolloutFileSource implements TrajectorySource {
 
   async *#readGroups(): AsyncGenerator<readonly Trajectory[], void> {
     const { lines, rolloutsPerGroup, name, tokenizerHash, vocabularySize, temperature, onRole } = this.#options;
-    const open = new Map<string, Trajectory[]>();
+    const open = new Map<string, { readonly members: Trajectory[]; seen: number }>();
     let line = 0;
     for await (const text of lines()) {
       line++;
@@ -93,14 +102,24 @@ export class RolloutFileSource implements TrajectorySource {
           `${place} was sampled at temperature ${sampledAt}, but rollouts.temperature is ${temperature}; set it to that of the rollouts`,
         );
       onRole(rollout.role ?? POLICY_ROLE);
-      const members = open.get(rollout.group_id) ?? [];
-      open.set(rollout.group_id, members);
-      members.push(trajectoryOfExport(rollout, members.length));
-      if (members.length < rolloutsPerGroup) continue;
+      const group = open.get(rollout.group_id) ?? { members: [], seen: 0 };
+      open.set(rollout.group_id, group);
+      if (this.#isTaken(rollout, place)) group.members.push(trajectoryOfExport(rollout, group.members.length));
+      if (++group.seen < rolloutsPerGroup) continue;
       open.delete(rollout.group_id);
-      yield members;
+      if (group.members.length > 0) yield group.members;
     }
-    yield* open.values();
+    for (const { members } of open.values()) if (members.length > 0) yield members;
+  }
+
+  #isTaken({ token_ids: ids }: RolloutExport, place: string): boolean {
+    const { longest, onLeftOut } = this.#options;
+    if (ids.length <= longest) return true;
+    if (this.#leftOut++ === 0)
+      onLeftOut(
+        `${place} has ${ids.length} tokens: rollouts longer than the model's window of ${longest} are left out, and counted as ${SOURCE_PREFIX}left_out`,
+      );
+    return false;
   }
 }
 

@@ -324,6 +324,7 @@ describe('rollouts from a file', () => {
     };
     return JSON.stringify(rollout);
   };
+  const left: string[] = [];
   const LINES = Array.from({ length: 8 }, (_, group) => [0, 1, 2, 3].map((index) => line(group, index))).flat();
   const sourceOf =
     (lines: Iterable<string> | AsyncIterable<string>, { startsOver = true }: { readonly startsOver?: boolean } = {}): CreateSource =>
@@ -341,6 +342,8 @@ describe('rollouts from a file', () => {
         temperature: rollouts.temperature,
         tokenizerHash: 'ours',
         vocabularySize: 256,
+        longest: 3,
+        onLeftOut: (message) => left.push(message),
         onRole: () => {},
         store,
       });
@@ -352,6 +355,34 @@ describe('rollouts from a file', () => {
     const [first, later] = [1, 2].map((step) => linesOf(rolloutText(path, `step-00000${step}.jsonl`))[0]!);
     expect(first).toMatchObject({ role: 'solve', task: 'sums' });
     expect(Object.keys(later!).filter((name) => name === 'role' || name === 'task')).toEqual([]);
+  });
+
+  it('are left out and counted where they are longer than the window, also with a whole group', async () => {
+    left.length = 0;
+    const long = (text: string) => {
+      const rollout = JSON.parse(text) as RolloutExport;
+      const segments = [...rollout.segments, { kind: 'observation', start: 3, end: 4, version: null } as const];
+      return JSON.stringify({
+        ...rollout,
+        segments,
+        token_ids: [...rollout.token_ids, 99],
+        loss_mask: [0, 1, 1, 0],
+        logprobs: [...rollout.logprobs, null],
+      });
+    };
+    const lines = LINES.map((text, i) => (i === 1 || (i >= 4 && i < 8) ? long(text) : text));
+    expect(await run({ createSource: sourceOf([...lines, ...LINES.slice(0, 4).map((text) => text.replaceAll('"0', '"9'))]), onTurn })).toMatchObject({
+      reason: 'finished',
+      step: 4,
+    });
+    const rows = await rowsOf(path);
+    expect(rows.map((each) => [each['rollouts'], each['groups'], each['source/left_out']])).toEqual([
+      [7, 2, 5],
+      [8, 2, undefined],
+      [8, 2, undefined],
+      [8, 2, undefined],
+    ]);
+    expect(left).toEqual(["theirs.jsonl:2 has 4 tokens: rollouts longer than the model's window of 3 are left out, and counted as source/left_out"]);
   });
 
   it('are trained on in their order, group by group, and nothing is sampled', async () => {
