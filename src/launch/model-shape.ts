@@ -24,8 +24,9 @@ export interface ModelShape {
   readonly tower?: TowerShape;
 }
 
-/** Reads the config.json of Qwen2, Qwen3 or a decoder of the same architecture. Throws if a size is missing. */
+/** Reads the config.json of Qwen2, Qwen3 or a decoder of the same architecture. Throws if a size is missing, and for a mixture of experts. */
 export function modelShape(name: string, config: Readonly<Record<string, unknown>>): ModelShape {
+  if (expertsOf(config) !== null) throw new RangeError(`${name} is a mixture of experts, whose layers have another shape.`);
   const { model_type: model, vision_config: vision, text_config: nested } = config;
   // A vision-language model describes its decoder in a table of its own; older files of Qwen2.5-VL do not.
   const text = isObject(nested) ? nested : config;
@@ -46,6 +47,14 @@ export function modelShape(name: string, config: Readonly<Record<string, unknown
     hasQkvBias: ['qwen2', 'qwen2_5_vl'].includes(type) || text['attention_bias'] === true,
     ...(isObject(vision) ? { tower: towerShape(model, vision, sizesOf(`${name} (vision_config)`, vision)) } : {}),
   };
+}
+
+/** Number of experts in each layer of a mixture of experts; null for any other decoder. */
+function expertsOf(config: Readonly<Record<string, unknown>>): number | null {
+  const text = isObject(config['text_config']) ? config['text_config'] : config;
+  // As Qwen, Mixtral and DeepSeek name it.
+  const count = text['num_experts'] ?? text['num_local_experts'] ?? text['n_routed_experts'];
+  return typeof count === 'number' && count > 1 ? count : null;
 }
 
 function sizesOf(name: string, table: Readonly<Record<string, unknown>>): (key: string, otherwise?: number) => number {
@@ -152,6 +161,37 @@ const KNOWN: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   'qwen3-0.6b': { ...QWEN3, hidden_size: 1024, intermediate_size: 3072, num_attention_heads: 16, num_hidden_layers: 28 },
   'qwen3-1.7b': { ...QWEN3, hidden_size: 2048, intermediate_size: 6144, num_attention_heads: 16, num_hidden_layers: 28 },
   'qwen3-4b': { ...QWEN3, hidden_size: 2560, intermediate_size: 9728, num_attention_heads: 32 },
+  'qwen2.5-7b': {
+    ...QWEN2,
+    hidden_size: 3584,
+    intermediate_size: 18_944,
+    num_hidden_layers: 28,
+    num_attention_heads: 28,
+    num_key_value_heads: 4,
+    vocab_size: 152_064,
+    tie_word_embeddings: false,
+  },
+  'qwen3-32b': {
+    ...QWEN3,
+    hidden_size: 5120,
+    intermediate_size: 25_600,
+    num_hidden_layers: 64,
+    num_attention_heads: 64,
+    tie_word_embeddings: false,
+  },
+  'qwen3-30b-a3b': {
+    ...QWEN3,
+    model_type: 'qwen3_moe',
+    hidden_size: 2048,
+    intermediate_size: 6144,
+    moe_intermediate_size: 768,
+    num_experts: 128,
+    num_experts_per_tok: 8,
+    num_hidden_layers: 48,
+    num_attention_heads: 32,
+    num_key_value_heads: 4,
+    tie_word_embeddings: false,
+  },
   'qwen3-8b': { ...QWEN3, hidden_size: 4096, intermediate_size: 12_288, num_attention_heads: 32, tie_word_embeddings: false },
 };
 
@@ -165,6 +205,30 @@ export function readModelConfig(path: string): Readonly<Record<string, unknown>>
     .toLowerCase()
     .replace(/-(base|instruct)$/, '');
   return config ?? KNOWN[name] ?? null;
+}
+
+export interface ExpertModel {
+  readonly name: string;
+  /** In each layer. */
+  readonly experts: number;
+  /** Of the whole model; null if its config.json is not that of Qwen3. */
+  readonly parameters: number | null;
+}
+
+/** Null unless the model, a directory or a known name, is a mixture of experts. */
+export function readExperts(path: string): ExpertModel | null {
+  const config = readModelConfig(path);
+  const experts = config === null ? null : expertsOf(config);
+  return config === null || experts === null ? null : { name: basename(path), experts, parameters: expertParameterCount(config, experts) };
+}
+
+/** Counts the experts of a layer as one wide MLP, and the router that chooses among them. */
+function expertParameterCount(config: Readonly<Record<string, unknown>>, experts: number): number | null {
+  const width = config['moe_intermediate_size'];
+  if (config['model_type'] !== 'qwen3_moe' || typeof width !== 'number') return null;
+  const { num_experts: _, ...dense } = config;
+  const shape = modelShape('experts', { ...dense, model_type: 'qwen3', intermediate_size: experts * width });
+  return parameterCount(shape) + shape.layers * shape.hidden * experts;
 }
 
 /** Null if there is no config.json, or if it describes another kind of decoder. */

@@ -10,7 +10,7 @@ import {
   serverFixedBytes,
   trainerMemory,
 } from '../../src/launch/memory-estimate.ts';
-import { adapterParameterCount, modelShape, parameterCount, readModelShape } from '../../src/launch/model-shape.ts';
+import { adapterParameterCount, modelShape, parameterCount, readExperts, readModelShape } from '../../src/launch/model-shape.ts';
 
 const TARGETS = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'];
 const tied = { vocab_size: 151_936, tie_word_embeddings: true };
@@ -56,10 +56,20 @@ describe('readModelShape', () => {
   });
 });
 
+describe('readExperts', () => {
+  it('counts the parameters of a mixture of experts as the model card does, and such a model has no shape of a dense one', () => {
+    expect(readExperts('Qwen/Qwen3-30B-A3B')).toEqual({ name: 'Qwen3-30B-A3B', experts: 128, parameters: 30_532_122_624 });
+    expect(readModelShape('Qwen/Qwen3-30B-A3B')).toBeNull();
+    expect(readExperts('Qwen3-4B')).toBeNull();
+  });
+});
+
 describe('parameterCount', () => {
   it('matches the model cards', () => {
     expect(parameterCount(qwen25)).toBe(3_085_938_688);
     expect(parameterCount(qwen3)).toBe(4_022_468_096);
+    expect(parameterCount(readModelShape('Qwen/Qwen2.5-7B')!)).toBe(7_615_616_512);
+    expect(parameterCount(readModelShape('Qwen3-32B')!)).toBe(32_762_123_264);
   });
 });
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { findEnvironment, isEnvironmentPath } from '../../registry/find-environment.ts';
+import { readExperts } from '../../launch/model-shape.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
@@ -14,9 +15,10 @@ import { stepsPerPass } from '../../trainer/sources/rows-of-step.ts';
 /** Throws ConfigError. Skips the model check if there is no local directory or its tokenizer cannot be read here; the server is then asked later. */
 export async function assertTrainable(
   environment: Environment,
-  { model, rollouts, steps, rolloutsFile, source }: Pick<TrainingConfig, 'model' | 'rollouts' | 'steps' | 'rolloutsFile' | 'source'>,
+  { model, lora, rollouts, steps, rolloutsFile, source }: Pick<TrainingConfig, 'model' | 'lora' | 'rollouts' | 'steps' | 'rolloutsFile' | 'source'>,
 ): Promise<void> {
   refuseProgram(environment);
+  refuseExperts(model.path, lora.targets);
   if (steps > 0 && rolloutsFile === null && source === null) stepsPerPass(environment.train, rollouts.examplesPerStep);
   if (environment.turnFormat !== 'chat' || !existsSync(join(model.path, 'tokenizer.json'))) return;
   const [{ openLocalTokenizer }, { templateTraits }] = await Promise.all([
@@ -33,6 +35,18 @@ export async function assertTrainable(
   const { seesImages: images } = modelFacts(model.path);
   const capabilities = { kind: 'tokens', maxModelLen: null, tokenizerHash: null, logProbsMode: 'unknown', images, ...traits } as const;
   assertPlayable(environment, { name: model.path, capabilities });
+}
+
+const ATTENTION = ['q_proj', 'k_proj', 'v_proj', 'o_proj'];
+
+/** Throws ConfigError if the model is a mixture of experts and the adapter is to be on its MLPs, which are stacked and not linear layers. */
+function refuseExperts(path: string, targets: readonly string[]): void {
+  const model = readExperts(path);
+  const [target] = targets.filter((name) => !ATTENTION.includes(name));
+  if (model === null || target === undefined) return;
+  throw new ConfigError(
+    `${model.name} is a mixture of ${model.experts} experts, and the trainer cannot adapt experts (${target} in lora.targets). Train a dense model, or the attention alone: lora.targets = [${ATTENTION.map((name) => `"${name}"`).join(', ')}].`,
+  );
 }
 
 /** Throws ConfigError for a program. */

@@ -2,7 +2,8 @@
 import { ConfigError } from '../../core/errors.ts';
 import { cardOfDevice, type GpuCard, readGpuCards, visibleCards } from '../../launch/gpu-cards.ts';
 import { fitGpus, type GpuNeeds } from '../../launch/gpu-plan.ts';
-import { type ModelShape, parameterCount, readModelShape } from '../../launch/model-shape.ts';
+import { GIB } from '../../launch/memory-estimate.ts';
+import { type ExpertModel, type ModelShape, parameterCount, readExperts, readModelShape } from '../../launch/model-shape.ts';
 import { flagValue } from '../../launch/vllm-flags.ts';
 import { trainingConfigSchema, type TrainingConfig } from '../../schemas/training-config.ts';
 import { gpuTable } from '../../reports/training/gpu-table.ts';
@@ -79,6 +80,8 @@ const unknown = (why: string): NoPlan => ({ why, lacksCards: false });
 export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible }: NeedsOptions): GpuNeeds | NoPlan {
   const { backend, lora, model, rollouts, policy } = config;
   if (cards.length === 0) return unknown('nvidia-smi lists no GPU with a known memory');
+  const experts = readExperts(model.path);
+  if (experts !== null) return unknown(expertsText(experts, backend.dtype === 'float32' ? 4 : 2));
   const shape = readModelShape(model.path);
   if (shape === null) return unknown(`the shape of ${model.path} is unknown; download it to a folder and set model.path to that`);
   if (visible?.includes('MIG-') === true)
@@ -112,6 +115,11 @@ export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible
       .map((card, index) => ({ card, index }))
       .flatMap(({ card, index }) => (workers.includes(card) || servers.flat().includes(card) ? [] : { ...card, index })),
   };
+}
+
+function expertsText({ name, experts, parameters }: ExpertModel, bytesPerWeight: number): string {
+  const size = parameters === null ? '' : `; its weights alone take ${((parameters * bytesPerWeight) / GIB).toFixed(1)} GiB`;
+  return `${name} is a mixture of ${experts} experts, whose activations the plan does not count${size}`;
 }
 
 /** One device per worker. */

@@ -6,7 +6,8 @@ import { RunImages } from '../../../src/files/run-images.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const SQUARES = join(ROOT, 'recipes/vlm/squares');
-const RUN = { rollouts: { examplesPerStep: 12 }, steps: 1, rolloutsFile: null, source: null };
+const ATTENTION = ['q_proj', 'k_proj', 'v_proj', 'o_proj'];
+const RUN = { lora: { targets: [...ATTENTION, 'up_proj'] }, rollouts: { examplesPerStep: 12 }, steps: 1, rolloutsFile: null, source: null };
 
 describe('assertTrainable', () => {
   let environment: Environment;
@@ -17,10 +18,19 @@ describe('assertTrainable', () => {
   });
   afterAll(() => environment.close());
 
-  const trains = (path: string) => assertTrainable(environment, { ...RUN, model: { path } } as Parameters<typeof assertTrainable>[1]);
+  const trains = (path: string) => assertTrainable(environment, { ...RUN, model: { path } } as unknown as Parameters<typeof assertTrainable>[1]);
 
   it('accepts a model with a vision tower where the environment shows images', async () => {
     await expect(trains(join(ROOT, 'recipes/vlm/model'))).resolves.toBeUndefined();
+  });
+
+  it('refuses an adapter on the experts of a mixture, known by its name or its config.json, and names the layers that it can have', async () => {
+    const experts = '/data/models/Qwen3-30B-A3B';
+    await expect(trains(experts)).rejects.toThrow(
+      'Qwen3-30B-A3B is a mixture of 128 experts, and the trainer cannot adapt experts (up_proj in lora.targets). Train a dense model, or the attention alone: lora.targets = ["q_proj", "k_proj", "v_proj", "o_proj"].',
+    );
+    const run = { ...RUN, lora: { targets: ATTENTION }, model: { path: experts } };
+    await expect(assertTrainable(environment, run as unknown as Parameters<typeof assertTrainable>[1])).resolves.toBeUndefined();
   });
 
   it('refuses a text model there in one line', async () => {

@@ -27,6 +27,16 @@ describe('planGpus', () => {
     expect(lines[3]).toContain(`--gpu-memory-utilization=${gpuShare}: 10.5 and a cache of 147,456 bytes per token`);
   });
 
+  it('says by name that it does not plan a mixture of experts, and how large its weights are', async () => {
+    using folder = new TemporaryFolder();
+    const experts = someConfig(LAUNCHED, { model: { path: '/data/models/Qwen3-30B-A3B' } });
+    const { config, gpuShare, lines } = await planGpus(experts, { contextTokens: 4596, variables: machine(folder, 80), signal });
+    expect([config.backend.gradientCheckpointing, gpuShare]).toEqual([true, null]);
+    expect(lines).toEqual([
+      'GPU memory was not planned: Qwen3-30B-A3B is a mixture of 128 experts, whose activations the plan does not count; its weights alone take 56.9 GiB',
+    ]);
+  });
+
   it('puts the two on the cards that the configuration names', async () => {
     using folder = new TemporaryFolder();
     const variables = machine(folder, 80, 24);

@@ -64,7 +64,9 @@ def compare(config):
         base = load_base(directory, torch.device("cpu"), torch.float32, False)
     except Failure as failure:
         return {"refused": failure.text}
-    adapter = attach(base, 4, 8.0, TARGETS, 3)
+    linears = {path.rpartition(".")[2] for path, module in base.model.named_modules() if isinstance(module, nn.Linear)}
+    # Experts are stacked, not linear layers.
+    adapter = attach(base, 4, 8.0, [name for name in TARGETS if name in linears], 3)
     with torch.no_grad():
         for layer in adapter.layers.values():
             layer.lora_B.normal_(0, 0.05)

@@ -31,6 +31,13 @@ const TAKEN = {
   'Qwen2.5: biases, tied head': { model_type: 'qwen2', tie_word_embeddings: true },
   'Qwen2.5 with YaRN': { model_type: 'qwen2', ...rope({ rope_type: 'yarn', factor: 4, original_max_position_embeddings: 16 }) },
   'Qwen3: norms of queries and keys, heads of their own size': { model_type: 'qwen3', head_dim: 32 },
+  'Qwen3 MoE: attention next to frozen experts': {
+    model_type: 'qwen3_moe',
+    head_dim: 16,
+    num_experts: 6,
+    num_experts_per_tok: 2,
+    moe_intermediate_size: 32,
+  },
   'Llama 3.1: scaled rotation': {
     model_type: 'llama',
     ...rope({ rope_type: 'llama3', factor: 8, low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 16 }),
