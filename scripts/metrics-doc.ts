@@ -8,6 +8,7 @@ import {
   RUBRIC_PREFIX,
   SOURCE_PREFIX,
   STEP_METRICS,
+  STOP_PREFIX,
   TASK_PREFIX,
   VALIDATION_METRICS,
 } from '../src/trainer/records/metrics.ts';
@@ -26,6 +27,7 @@ else is a metric in the tables below; no other name is ever written.
 - Log-probs are natural logarithms. π is the trained policy, π_old the denominator of the ratio: by default the policy that sampled.
 - \`${RUBRIC_PREFIX}<name>\` is a metric of the environment's rubric: its mean over finished rollouts, in lines of steps and evaluations.
 - \`${TASK_PREFIX}<task>\` is the mean reward of the finished rollouts of a task, in lines of steps and evaluations, where rows have tasks, as in a group of environments. If a source plays several roles, \`${TASK_PREFIX}<role>/<task>\`, or \`${TASK_PREFIX}<role>\` for rows without a task.
+- \`${STOP_PREFIX}<condition>\` is the number of rollouts that ended in this way, failed ones included, in lines of steps and evaluations: the environment stopped (\`completed\`), its turns were used up (\`max_turns_reached\`), the window was full (\`prompt_too_long\`), ... A condition that ended none is absent. \`truncated\` is the share that a length limit cut short.
 - \`${LOSS_PREFIX}<name>/<metric>\` is a metric of a loss other than the main one, such as \`${LOSS_PREFIX}sft/nll\` of supervised steps; \`${LOSS_PREFIX}<name>/loss\` is its share of \`loss\`. \`${LOSS_PREFIX}policy/<metric>\` is one of the main loss: the loss rpg has \`approx_kl/<role>\`, \`approx_kl_k1/<role>\`, \`ratio_mean/<role>\` and \`ratio_max/<role>\` there where rollouts have roles.
 - \`${SOURCE_PREFIX}<name>\` is a metric of a source of trajectories that an environment or a module brings.
 - \`--tensorboard\` and \`--wandb PROJECT\` also write each metric for these viewers, as \`train/<metric>\`, \`eval/<metric>\` and \`validation/<metric>\` ([training-run.md](training-run.md#curves-plots-tensorboard-wandb)).

@@ -6,6 +6,7 @@ import { curveRows } from '../../reports/text/curve-rows.ts';
 import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
 import { noPaint, type Paint } from '../../reports/text/paint.ts';
 import { clip, escapeControls } from '../../reports/text/terminal-text.ts';
+import { STOP_PREFIX } from '../../trainer/records/metrics.ts';
 import { type MetricsRow, metricValue, type TrainingPhase } from '../../trainer/training-observer.ts';
 import { stepTime } from '../../reports/training/step-time.ts';
 
@@ -26,6 +27,7 @@ export function liveBlockLines(state: LiveState, { columns, seconds, paint = noP
     ...rewardLines(state, { room, paint }).map((text, i): [string, string] => [i === 0 ? 'reward' : '', text]),
     [state.evaluationLabel, heldOutText(state.evaluations, { room, paint })],
     ['source', row === null ? null : clip(sourceFigures(row).join(' · '), room)],
+    ['ended by', row === null ? null : clip(stopsText(row), room)],
     ['last step', row === null ? null : timeBar(row, { room, paint })],
     ['tokens', row === null ? null : clip(tokensText(row), room)],
     ['policy', row === null ? null : clip([...policyFigures(row), ...gradientFigures(row)].join(' · '), room)],
@@ -126,6 +128,17 @@ function timeBar(row: MetricsRow, { room, paint }: { readonly room: number; read
   );
   const bar = parts.map(({ fill, style }, i) => paint(style, fill.repeat(columns[i]!))).join('');
   return `${total}  ${bar}  ${parts.map((part) => paint(part.style, part.fill) + key(part).slice(1)).join('  ')}`;
+}
+
+/** The stop conditions of the step's rollouts, most frequent first. */
+function stopsText({ values }: MetricsRow): string {
+  const stops = Object.entries(values).flatMap(([name, count]) =>
+    name.startsWith(STOP_PREFIX) && count !== null ? [{ stop: escapeControls(name.slice(STOP_PREFIX.length)), count }] : [],
+  );
+  return stops
+    .toSorted((a, b) => b.count - a.count)
+    .map(({ stop, count }) => `${stop} ${countText(count)}`)
+    .join(' · ');
 }
 
 function tokensText(row: MetricsRow): string {

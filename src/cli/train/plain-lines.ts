@@ -19,7 +19,7 @@ export function stepLine(row: MetricsRow, steps: number): string {
     ...taskRewards(row),
     ...sourceFigures(row),
     ...policyFigures(row),
-    ...(failed === 0 ? [] : [`${plural(failed, 'rollout')} failed`]),
+    ...(failed === 0 ? [] : [`${plural(failed, 'rollout')} failed${unplayedText(row)}`]),
     ...((metricValue(row, 'optimizer_steps') ?? 1) === 0 ? ['no update'] : []),
     ...timeText(row),
   ].join('  ');
@@ -57,7 +57,7 @@ export function evaluationLine(row: MetricsRow, steps: number, label: Evaluation
     `${label} reward ${meanText(metricValue(row, 'reward_mean'))}${intervalText(row)}`,
     ...taskRewards(row),
     plural(metricValue(row, 'rollouts') ?? 0, 'rollout'),
-    ...(failed === 0 ? [] : [`${countText(failed)} failed`]),
+    ...(failed === 0 ? [] : [`${countText(failed)} failed${unplayedText(row)}`]),
     ...(seconds === null ? [] : [durationText(seconds)]),
   ].join('  ');
 }
@@ -96,6 +96,12 @@ function taskRewards({ values }: MetricsRow): string[] {
   const tasks = Object.entries(values).filter(([name]) => name.startsWith(TASK_PREFIX));
   const texts = tasks.map(([name, value]) => `${escapeControls(name.slice(TASK_PREFIX.length))} ${meanText(value)}`);
   return texts.length === 0 ? [] : [texts.join(', ')];
+}
+
+/** ` (2 not played)`, or nothing. */
+function unplayedText(row: MetricsRow): string {
+  const unplayed = metricValue(row, 'rollouts_unplayed') ?? 0;
+  return unplayed === 0 ? '' : ` (${countText(unplayed)} not played)`;
 }
 
 /** ` (0.870 to 0.943)`, or nothing. */

@@ -1,7 +1,7 @@
 /** Renders the summary of a run as text. All text of models, passages and servers is escaped. */
 import type { MetricDisplay } from '../../core/rubric.ts';
 import type { Estimate, Summary } from '../../schemas/summary.ts';
-import { countText, durationText, intervalText, meanText, plural } from '../text/number-text.ts';
+import { countText, durationText, intervalText, meanText, plural, tallyText } from '../text/number-text.ts';
 import type { NextCommand } from '../text/own-command.ts';
 import { Report, type ReportView } from '../text/report.ts';
 import { clip, escapeControls } from '../text/terminal-text.ts';
@@ -109,7 +109,7 @@ function addRollouts(report: Report, summary: Summary): void {
     errored === 0 ? 'dim' : 'red',
   );
   const cut = truncated === null || truncated.value === 0 ? '' : `; ${percent(truncated.value)} cut short by a length limit`;
-  report.line('ended by', `${tally(summary.stopConditions)}${cut}`);
+  report.line('ended by', `${tallyText(summary.stopConditions)}${cut}`);
   const cached = tokens.cached === null ? '' : `, ${countText(tokens.cached)} from the cache`;
   const perRollout = tokens.outputPerRollout === null ? '' : `, ${countText(tokens.outputPerRollout)} written per rollout`;
   // The tokens of a program's own models are not counted.
@@ -127,16 +127,11 @@ function addRollouts(report: Report, summary: Summary): void {
     const example = summary.errorExamples[name];
     const reasons = summary.errorReasons?.[name];
     // The reason `failed` adds nothing to the message.
-    const kinds = reasons === undefined || Object.keys(reasons).every((reason) => reason === 'failed') ? '' : ` (${tally(reasons)})`;
+    const kinds = reasons === undefined || Object.keys(reasons).every((reason) => reason === 'failed') ? '' : ` (${tallyText(reasons)})`;
     const text = `${countText(count)} × ${name}${kinds}${example === undefined ? '' : `: ${example}`}`;
     report.line('error', clipEnds(text, 400), 'red');
   }
   if (prefixBreaks > 0) report.line('prefix', `${plural(prefixBreaks, 'rollout')} with a prompt that did not extend the previous one`, 'red');
-}
-
-function tally(counts: Readonly<Record<string, number>>): string {
-  const entries = Object.entries(counts);
-  return entries.length === 0 ? 'nothing yet' : entries.map(([name, count]) => `${name} ${countText(count)}`).join(', ');
 }
 
 function clipEnds(text: string, most: number): string {

@@ -61,3 +61,9 @@ export function figureText(value: number | null): string {
   if (size < 99.5) return value.toPrecision(3);
   return value < 0 ? `-${countText(size)}` : countText(size);
 }
+
+/** `completed 12, prompt_too_long 4`. */
+export function tallyText(counts: Readonly<Record<string, number>>): string {
+  const entries = Object.entries(counts);
+  return entries.length === 0 ? 'nothing yet' : entries.map(([name, count]) => `${name} ${countText(count)}`).join(', ');
+}

@@ -4,7 +4,7 @@ import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/tra
 import { costText } from '../evaluation/cost-text.ts';
 import { roleStatsText } from '../evaluation/role-stats-text.ts';
 import type { CurvePoint } from '../text/curve-rows.ts';
-import { countText, durationText, figureText, intervalText, meanText, plural } from '../text/number-text.ts';
+import { countText, durationText, figureText, intervalText, meanText, plural, tallyText } from '../text/number-text.ts';
 import type { NextCommand } from '../text/own-command.ts';
 import { Report, type ReportView } from '../text/report.ts';
 import { clip } from '../text/terminal-text.ts';
@@ -111,16 +111,21 @@ function addFigures(report: Report, summary: TrainingSummary): void {
   if (events > 0) report.line('events', `${countText(events)} in events.jsonl`);
 }
 
-function addRolloutFigures(report: Report, { groups, rollouts: { finished, failed } }: TrainingSummary): void {
+function addRolloutFigures(report: Report, { groups, rollouts: { finished, failed, unplayed = 0 }, stopConditions }: TrainingSummary): void {
   report.line(
     'groups',
     `${countText(groups.trained)} trained, ${countText(groups.constant)} with equal rewards, ${countText(groups.tooSmall)} too small`,
   );
   report.line(
     'rollouts',
-    `${countText(finished)} finished, ${countText(failed)} failed${failed === 0 ? '' : ' (no reward, not trained on)'}`,
+    `${countText(finished)} finished, ${countText(failed)} failed${failed === 0 ? '' : ' (no reward, not trained on)'}${unplayedText(unplayed)}`,
     failed === 0 ? 'dim' : 'red',
   );
+  if (stopConditions !== undefined) report.line('ended by', tallyText(stopConditions));
+}
+
+function unplayedText(count: number): string {
+  return count === 0 ? '' : `; ${countText(count)} of these were not played: the policy had no room for a first token`;
 }
 
 const NO_SUPERVISED_UPDATE = 'No weight changed. events.jsonl has the reason of each step.';

@@ -8,6 +8,7 @@ import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/tra
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
+import { STOP_PREFIX } from '../../trainer/records/metrics.ts';
 import { sourceFiles } from '../../trainer/records/source-files.ts';
 import type { TrainingPaths, TrainingOutcome } from '../../trainer/training-session.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
@@ -75,6 +76,8 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
   const steps = rows.filter(({ kind }) => kind === 'step');
   const evaluations = evaluationsOf(rows);
   const total = (metric: string) => sum(steps, metric);
+  const unplayed = total('rollouts_unplayed');
+  const stops = stopConditions(steps);
   const seconds = wallSeconds(steps, evaluations);
   const stepSeconds = total('step_seconds');
   const skipped = steps.filter((row) => metricValue(row, 'optimizer_steps') === 0).length;
@@ -95,7 +98,12 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     stepsApplied: steps.length - skipped,
     stepsSkipped: skipped,
     groups: { trained: total('groups_trained'), constant: total('groups_constant'), tooSmall: total('groups_too_small') },
-    rollouts: { finished: total('rollouts'), failed: total('rollouts_failed') + failedRollouts },
+    rollouts: {
+      finished: total('rollouts'),
+      failed: total('rollouts_failed') + failedRollouts,
+      ...(unplayed === 0 ? {} : { unplayed }),
+    },
+    ...(stops.length === 0 ? {} : { stopConditions: Object.fromEntries(stops) }),
     tokens: { sampled: total('sampled_tokens'), trained: total('trained_tokens'), forwarded: total('forwarded_tokens') },
     tokensPerSecond: {
       sampled: ratio(total('sampled_tokens'), seconds.rollouts),
@@ -114,6 +122,12 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     events,
     resumable,
   };
+}
+
+function stopConditions(steps: readonly MetricsRow[]): [stop: string, count: number][] {
+  const names = new Set(steps.flatMap(({ values }) => Object.keys(values)).filter((name) => name.startsWith(STOP_PREFIX)));
+  const counts = [...names].map((name): [string, number] => [name.slice(STOP_PREFIX.length), sum(steps, name)]);
+  return counts.toSorted(([a, m], [b, n]) => n - m || (a < b ? -1 : 1));
 }
 
 function wallSeconds(steps: readonly MetricsRow[], evaluations: readonly MetricsRow[]): TrainingSummary['seconds'] {

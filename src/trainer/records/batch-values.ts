@@ -1,8 +1,8 @@
 /** Metrics computed from the rollouts of a step or an evaluation alone, by their names in metrics.ts. */
 import { estimate } from '../../core/statistics.ts';
 import type { CreditedBatch, TrainingSequence } from '../credit.ts';
-import { RUBRIC_PREFIX, TASK_PREFIX } from './metrics.ts';
-import { isDemonstration, isFinished, POLICY_ROLE, type Trajectory } from '../trajectory.ts';
+import { RUBRIC_PREFIX, STOP_PREFIX, TASK_PREFIX } from './metrics.ts';
+import { isDemonstration, isFinished, isUnplayed, POLICY_ROLE, type Trajectory } from '../trajectory.ts';
 
 type Values = Record<string, number | null>;
 
@@ -73,11 +73,16 @@ function rolloutValues(trajectories: readonly Trajectory[]): Values {
   return {
     rollouts: finished.length,
     rollouts_failed: trajectories.length - finished.length,
+    rollouts_unplayed: trajectories.filter(isUnplayed).length,
     tokens_per_rollout: mean(finished.map(({ targets }) => targets.length)),
     turns_mean: mean(finished.map(({ turns }) => turns)),
     truncated: mean(finished.map(({ isTruncated }) => Number(isTruncated))),
-    ...(Object.fromEntries([...rubric, ...taskRewards(trajectories)]) as Values),
+    ...(Object.fromEntries([...rubric, ...taskRewards(trajectories), ...stopCounts(trajectories)]) as Values),
   };
+}
+
+function stopCounts(trajectories: readonly Trajectory[]): [name: string, count: number][] {
+  return [...Map.groupBy(trajectories, ({ stop }) => stop)].map(([stop, ended]) => [`${STOP_PREFIX}${stop}`, ended.length]);
 }
 
 /** By role and task, in the order in which the batch has them; null if all rollouts of one failed. The policy of a run with one role has no name. */

@@ -17,6 +17,9 @@ export const RUBRIC_PREFIX = 'rubric/';
  */
 export const TASK_PREFIX = 'reward/';
 
+/** `stop/<condition>`: the number of rollouts that ended so, failed ones included, of a step or an evaluation. */
+export const STOP_PREFIX = 'stop/';
+
 /**
  * Metrics of the losses other than the main one: `loss/<name>/<metric>`; `loss/<name>/loss` is its share of `loss`. Of the main loss (`loss/policy/<metric>`), only
  * those that are not listed below: a module's own, or a role's.
@@ -53,7 +56,7 @@ export const MAIN_LOSS_METRICS: ReadonlySet<string> = new Set([
 export const SOURCE_PREFIX = 'source/';
 
 /** Prefixes of metrics whose names come from elsewhere. */
-export const OPEN_PREFIXES: readonly string[] = [RUBRIC_PREFIX, TASK_PREFIX, LOSS_PREFIX, SOURCE_PREFIX];
+export const OPEN_PREFIXES: readonly string[] = [RUBRIC_PREFIX, TASK_PREFIX, STOP_PREFIX, LOSS_PREFIX, SOURCE_PREFIX];
 
 const define = (unit: MetricDefinition['unit'], definitions: Readonly<Record<string, string>>): MetricDefinition[] =>
   Object.entries(definitions).map(([name, definition]) => ({ name, unit, definition }));
@@ -75,6 +78,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
       'Version that was trained minus version that sampled; the largest in the step, dropped groups left out. With max_staleness of 2 or more: the updates between them.',
     rollouts: 'Finished rollouts.',
     rollouts_failed: 'Failed rollouts; they leave their group and the loss.',
+    rollouts_unplayed: 'Failed rollouts in which the policy had no room for a first token; `rollouts_failed` counts them too.',
     groups: 'Groups with at least two finished rollouts; with another algorithm.advantage.scope than group, the number of its scopes.',
     groups_constant:
       'Groups, or scopes, whose rewards, minus a KL penalty in the reward, are all equal. Their advantages are 0; they count in the divisor unless algorithm.constant_groups = "drop".',
@@ -170,6 +174,7 @@ export const EVALUATION_METRICS: readonly MetricDefinition[] = [
     policy_version: 'Version that was evaluated.',
     rollouts: 'Finished rollouts.',
     rollouts_failed: 'Failed rollouts; no mean includes them.',
+    rollouts_unplayed: 'Failed rollouts in which the policy had no room for a first token; `rollouts_failed` counts them too.',
   }),
   ...define('tokens', { tokens_per_rollout: 'Mean number of sampled tokens per finished rollout.' }),
   ...define('number', { turns_mean: 'Mean number of generations per finished rollout.' }),

@@ -72,6 +72,18 @@ describe('renderTrainingSummary', () => {
     expect(renderTrainingSummary(summary, { columns: 80, paint: noPaint, next: [] })).toMatch(/No rollout finished[^]*supervised loss/);
   });
 
+  it('says how rollouts ended, and which were not played', () => {
+    const summary = trainingSummary(trainingRecord());
+    const given = {
+      ...summary,
+      rollouts: { finished: 4, failed: 3, unplayed: 2 },
+      stopConditions: { completed: 4, prompt_too_long: 2, has_error: 1 },
+    };
+    const text = renderTrainingSummary(given, { columns: 100, paint: noPaint, next: [] }).replaceAll(/\s+/g, ' ');
+    expect(text).toContain('rollouts 4 finished, 3 failed (no reward, not trained on); 2 of these were not played: the policy had no room');
+    expect(text).toContain(' ended by completed 4, prompt_too_long 2, has_error 1 ');
+  });
+
   it('explains why no step was applied, and what to do', () => {
     const summaryOf = (groups: { trained: number; constant: number; tooSmall: number }, stepsApplied = 0) => {
       const summary = { ...trainingSummary(trainingRecord()), groups, stepsApplied, stepsSkipped: 1 };

@@ -54,6 +54,21 @@ describe('trainingSummary', () => {
     expect(trainingSummary(trainingRecord({ rows: [], outcome: { failedRollouts: 3 } })).rollouts).toEqual({ finished: 0, failed: 3 });
   });
 
+  it('adds up the ways in which rollouts ended, most frequent first, and those that were not played', () => {
+    const rows = [
+      step(1, { rollouts_failed: 3, rollouts_unplayed: 2, 'stop/completed': 1, 'stop/prompt_too_long': 3 }),
+      step(2, { 'stop/completed': 1, 'stop/max_turns_reached': 2 }),
+      { kind: 'evaluation', step: 2, values: { 'stop/completed': 9 } } as const,
+    ];
+    const { rollouts, stopConditions } = trainingSummary(trainingRecord({ rows }));
+    expect(rollouts).toMatchObject({ failed: 3, unplayed: 2 });
+    expect(Object.entries(stopConditions!)).toEqual([
+      ['prompt_too_long', 3],
+      ['completed', 2],
+      ['max_turns_reached', 2],
+    ]);
+  });
+
   it('counts a step without an update as skipped', () => {
     expect(trainingSummary(trainingRecord())).toMatchObject({ stepsApplied: 29, stepsSkipped: 1 });
   });

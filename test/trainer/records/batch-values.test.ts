@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { batchValues, evaluationValues } from '../../../src/trainer/records/batch-values.ts';
 import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
-import { EVALUATION_METRICS, RUBRIC_PREFIX, STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
+import { EVALUATION_METRICS, RUBRIC_PREFIX, STEP_METRICS, STOP_PREFIX } from '../../../src/trainer/records/metrics.ts';
 import { type Trajectory, unpaid } from '../../../src/trainer/trajectory.ts';
 import { passOver } from '../credit/credit-cases.ts';
 import { someConfig } from '../some-config.ts';
@@ -40,7 +40,7 @@ const valuesOf = async (rollouts: readonly Trajectory[], version = 6) =>
 
 const undefinedNames = (values: object, defined: readonly { readonly name: string }[]) => {
   const names = new Set(defined.map(({ name }) => name));
-  return Object.keys(values).filter((name) => !names.has(name) && !name.startsWith(RUBRIC_PREFIX));
+  return Object.keys(values).filter((name) => !names.has(name) && ![RUBRIC_PREFIX, STOP_PREFIX].some((prefix) => name.startsWith(prefix)));
 };
 
 describe('batchValues', () => {
@@ -59,6 +59,7 @@ describe('batchValues', () => {
     const expected = {
       rollouts: 5,
       rollouts_failed: 3,
+      rollouts_unplayed: 0,
       failed: 3 / 8,
       reward_mean: 0.45,
       reward_std: Math.sqrt(squares / 4),
@@ -85,6 +86,7 @@ describe('batchValues', () => {
       entropy: (8 + 0.5 + 0.25 + 0.25 + 1) / 8,
       'rubric/em': 2 / 5,
       'rubric/searches': 1,
+      'stop/completed': 8,
     };
     const close = Object.entries(expected).map(([name, value]) => [name, expect.closeTo(value, 12) as number]);
     expect(values).toEqual(Object.fromEntries(close));
@@ -95,7 +97,9 @@ describe('batchValues', () => {
     const counted = {
       rollouts: 0,
       rollouts_failed: 2,
+      rollouts_unplayed: 0,
       failed: 1,
+      'stop/completed': 2,
       groups: 0,
       groups_constant: 0,
       groups_too_small: 2,
@@ -107,6 +111,28 @@ describe('batchValues', () => {
     const rest = Object.entries(values).filter(([name]) => !(name in counted));
     expect(rest.filter(([, value]) => value !== null)).toEqual([]);
     expect(rest.length).toBeGreaterThan(10);
+  });
+
+  it('counts how rollouts ended, in steps and evaluations, and those that were not played apart: no mean includes them', async () => {
+    const error = { type: 'UnplayedError', message: 'too long', retryable: false, source: 'prompt' as const };
+    const unplayed = ['e/0', 'e/1'].map((id) => trajectory(id, { ...FAILED, ...none, error, stop: 'prompt_too_long', isTruncated: true, turns: 0 }));
+    const counts = { rollouts: 5, rollouts_failed: 5, rollouts_unplayed: 2, 'stop/completed': 8, 'stop/prompt_too_long': 2 };
+    const [values, without] = [await valuesOf([...ROLLOUTS, ...unplayed]), await valuesOf(ROLLOUTS)];
+    expect(values).toMatchObject(counts);
+    for (const name of [
+      'reward_mean',
+      'reward_std',
+      'advantage_mean',
+      'group_reward_std',
+      'turns_mean',
+      'truncated',
+      'tokens_per_rollout',
+      'rubric/em',
+    ])
+      expect(values[name]).toBe(without[name]);
+    const held = evaluationValues([...ROLLOUTS, ...unplayed]);
+    expect(held).toMatchObject(counts);
+    expect([held['reward_mean'], held['reward_low']]).toEqual([evaluationValues(ROLLOUTS)['reward_mean'], evaluationValues(ROLLOUTS)['reward_low']]);
   });
 
   it('gives the mean reward of each task, in steps and evaluations, and no number for a task that all failed', async () => {
