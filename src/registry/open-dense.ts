@@ -33,6 +33,7 @@ export async function openDense({ engine, folder: path, embeddingsUrl, embedding
   if (engine === 'hybrid' && !(manifest.bm25 && folder.hasBm25))
     throw new ConfigError(`${path} has no BM25 index for the engine hybrid. Build it again without --no-bm25, or use the engine dense.`);
   const stop = signal ?? new AbortController().signal;
+  await folder.checkParts(manifest, stop);
   const embedder = await openModel(manifest, { url: embeddingsUrl ?? namedServer(manifest, env), env, signal: stop });
   let dense: Retriever;
   try {

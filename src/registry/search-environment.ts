@@ -2,6 +2,7 @@
 import { type ArgumentKind, type ArgumentValues, choiceArgument, integerArgument, textArgument } from '../core/environment-arguments.ts';
 import { ConfigError } from '../core/errors.ts';
 import { loadRows, type RowsProvenance } from '../data/load-rows.ts';
+import { denseNotices } from '../retrieval/dense/dense-notices.ts';
 import { splitNotices } from '../data/split-notices.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
 import { normalizeAnswer } from '../metrics/normalize-answer.ts';
@@ -154,12 +155,13 @@ export async function loadQuestions(
 }
 
 /** Lines that explain how far the numbers of a source are comparable. */
-export function sourceNotices({ dataset, corpus }: SearchSource): string[] {
+export function sourceNotices({ dataset, corpus, engine }: SearchSource): string[] {
   const notices: string[] = [];
   if (dataset === 'nq-mini' || corpus === 'nq-mini')
     notices.push('nq-mini is a sample of Natural Questions over 8,346 passages: its numbers are not comparable with published NQ.');
   if (corpus === 'nq-mini' && dataset !== 'nq-mini')
     notices.push(`The questions of ${dataset} are answered from the corpus nq-mini; name a corpus or a retriever_url that covers them.`);
+  if (corpus !== null && (engine === 'dense' || engine === 'hybrid')) notices.push(...denseNotices(corpus));
   return notices;
 }
 

@@ -1,12 +1,14 @@
 /** Dense indexes that were damaged or written to do harm, and servers of embeddings that answer without end. */
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ConfigError, RetrievalError, VfError } from '../../src/core/errors.ts';
 import { openRetriever } from '../../src/registry/open-retriever.ts';
 import { buildDenseIndex } from '../../src/retrieval/dense/build-dense-index.ts';
+import { denseNotices } from '../../src/retrieval/dense/dense-notices.ts';
+import { type DenseManifest, sealDenseManifest } from '../../src/retrieval/dense/dense-manifest.ts';
 import { EmbeddingsClient } from '../../src/retrieval/dense/embeddings-client.ts';
 import { CONTRACT_PASSAGES } from '../contracts/retriever.ts';
 import { isLanceInstalled } from '../retrieval/dense/lance-installed.ts';
@@ -81,20 +83,68 @@ describe.runIf(isLanceInstalled())('a dense index under attack', () => {
     ['a model that is a folder of the system', (manifest: object) => ({ ...manifest, embeddings_url: null, model: '/proc/self' })],
   ])('whose manifest holds %s is refused in one line', async (_, forge) => {
     const path = join(copy, 'manifest.json');
-    writeFileSync(path, JSON.stringify(forge(JSON.parse(readFileSync(path, 'utf8')) as object)));
+    const { crc32: _sum, ...content } = JSON.parse(readFileSync(path, 'utf8')) as DenseManifest;
+    writeFileSync(path, JSON.stringify(sealDenseManifest(forge(content) as DenseManifest)));
     const failure = await openingFailure();
     expect([failure instanceof ConfigError || failure instanceof RetrievalError, String(failure)]).toEqual([true, expect.not.stringContaining('\n')]);
   });
 
   it('whose vectors are missing is refused, and never replaced without --force', async () => {
     rmSync(join(copy, 'vectors'), { recursive: true });
-    expect(await openingFailure()).toMatchObject({ message: expect.stringMatching(/holds 0 vectors, and its manifest\.json says 5/) as string });
+    expect(await openingFailure()).toMatchObject({
+      message: expect.stringMatching(/is not a usable dense index: it lacks vectors\/passages\.lance/) as string,
+    });
     await expect(build(copy)).rejects.toThrow(/already exists/);
     const foreign = join(folder, 'foreign');
     mkdirSync(foreign);
     writeFileSync(join(foreign, 'precious.txt'), 'mine');
     await expect(build(foreign)).rejects.toThrow(/is not an index of vf-index, so it is not replaced/);
     expect(readFileSync(join(foreign, 'precious.txt'), 'utf8')).toBe('mine');
+  });
+
+  it('with a flipped bit in any of its files is refused by name', async () => {
+    const files = readdirSync(join(copy, 'vectors'), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    expect(files.length).toBeGreaterThan(2);
+    for (const path of [...files.map((entry) => join(entry.parentPath, entry.name)), join(copy, 'manifest.json')]) {
+      const bytes = readFileSync(path);
+      const flipped = Buffer.from(bytes);
+      const at = Math.floor(bytes.length / 2);
+      flipped[at] = flipped[at]! ^ 4;
+      writeFileSync(path, flipped);
+      const name = path.slice(copy.length + 1);
+      expect([name, String(await openingFailure())]).toEqual([
+        name,
+        expect.stringMatching(/is damaged: its checksum differs|missing or wrong fields|is not JSON/),
+      ]);
+      writeFileSync(path, bytes);
+    }
+  });
+
+  it('with a part of another index, or a further file, is refused', async () => {
+    const other = join(folder, `other-${made}`);
+    writeFileSync(corpus, CONTRACT_PASSAGES.map((passage) => `${JSON.stringify({ ...passage, contents: `OTHER ${passage.contents}` })}\n`).join(''));
+    await build(other);
+    for (const part of ['vectors', 'bm25']) {
+      cpSync(join(copy, part), join(copy, `own-${part}`), { recursive: true });
+      rmSync(join(copy, part), { recursive: true });
+      cpSync(join(other, part), join(copy, part), { recursive: true });
+      expect(String(await openingFailure())).toMatch(/is not a usable dense index: (?:it lacks vectors|its bm25 is an index of another corpus)/);
+      rmSync(join(copy, part), { recursive: true });
+      cpSync(join(copy, `own-${part}`), join(copy, part), { recursive: true });
+    }
+    writeFileSync(join(copy, 'vectors/stranger'), '');
+    expect(String(await openingFailure())).toContain('vectors/stranger does not belong to it');
+    spawnSync('mkfifo', [join(copy, 'vectors/pipe')]);
+    expect(String(await openingFailure())).toContain('is a pipe');
+  });
+
+  it('of an older version, without checksums, is searched with a notice', async () => {
+    expect(denseNotices(copy)).toEqual([]);
+    const path = join(copy, 'manifest.json');
+    const { files: _, crc32: __, ...older } = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
+    writeFileSync(path, JSON.stringify(older));
+    expect(denseNotices(copy)).toEqual([expect.stringContaining('its vectors have no checksums')]);
+    expect(await openingFailure()).toMatchObject([[{ id: '1' }]]);
   });
 
   it('is searched after all of this', async () => {

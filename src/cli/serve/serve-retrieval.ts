@@ -4,6 +4,7 @@ import { isLoopback, listen } from '../../server/listen.ts';
 import { retrievalApp } from '../../server/retrieval-app.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { plural } from '../../reports/text/number-text.ts';
+import { denseNotices } from '../../retrieval/dense/dense-notices.ts';
 import type { CommandContext } from '../command-line.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { readingError } from '../../files/place-error.ts';
@@ -25,6 +26,7 @@ export async function serveRetrieval(options: RetrieveOptions, context: CommandC
   try {
     const server = await listen(retrievalApp({ retriever, host, defaultTopk: topk, maxPending, onFailure: failureNotes(context) }), { host, port });
     if (!isLoopback(host)) context.note(`vf-serve: listening on ${host}: anyone who can reach this machine can search, without a password`);
+    for (const line of denseNotices(options.corpus ?? '')) context.note(`vf-serve: ${line}`);
     const about = `searching ${retriever.name}, ${plural(topk, 'passage')} per query`;
     await serveUntilStopped({ address: `${server.url}/retrieve`, about, ending: 'finishing pending requests' }, context);
     await server.close({ graceMs: GRACE_MS });

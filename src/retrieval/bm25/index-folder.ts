@@ -149,13 +149,10 @@ export function readIndexFolder(path: string): OpenedIndex {
       `${path} is a folder, but no index: it has neither ${MANIFEST} nor ${PASSAGES}. Name a corpus file, or make an index of it: vf-index <corpus.jsonl> -o <new folder>`,
     );
   const refuse = (problem: string, cause?: unknown): never => {
-    throw new ConfigError(`${path} is not a usable index: ${problem}. Build it again: vf-index <corpus.jsonl> -o ${path} --force`, {
-      cause,
-    });
+    throw unusable(path, problem, cause);
   };
   try {
-    const manifest = parseManifest(readRegularFileSync(join(path, MANIFEST)));
-    if (typeof manifest === 'string') return refuse(manifest);
+    const manifest = indexManifest(path);
     const read = <T>(name: string, bytes: number, room: Room<T>) => readNumbers(join(path, name), { bytes, expected: manifest.files[name] }, room);
     const readOne = <T extends NumberArray>(name: string, bytes: number, make: () => T) => read(name, bytes, { make, inOrder: (array) => [array] });
     const termBytes = manifest.files[TERMS]?.bytes ?? 0;
@@ -175,6 +172,17 @@ export function readIndexFolder(path: string): OpenedIndex {
     const { code, message } = cause as NodeJS.ErrnoException;
     return refuse(code === 'ENOENT' ? `it lacks ${basename((cause as NodeJS.ErrnoException).path ?? 'a file')}` : message, cause);
   }
+}
+
+/** Throws ConfigError for a manifest that is damaged or of another version, else the system's error. */
+export function indexManifest(path: string): IndexManifest {
+  const manifest = parseManifest(readRegularFileSync(join(path, MANIFEST)));
+  if (typeof manifest === 'string') throw unusable(path, manifest);
+  return manifest;
+}
+
+function unusable(path: string, problem: string, cause?: unknown): ConfigError {
+  return new ConfigError(`${path} is not a usable index: ${problem}. Build it again: vf-index <corpus.jsonl> -o ${path} --force`, { cause });
 }
 
 /** True if the folder contains an index's files, complete or not. */

@@ -13,7 +13,7 @@ import { openCorpus, type OpenCorpusOptions } from '../bm25/open-corpus.ts';
 import { readIndexFolder } from '../bm25/index-folder.ts';
 import { CommitWriter } from './commit-writer.ts';
 import { type BuildState, DenseFolder } from './dense-folder.ts';
-import { DENSE_FORMAT, DENSE_VERSION, type DenseManifest } from './dense-manifest.ts';
+import { DENSE_FORMAT, DENSE_VERSION, type DenseManifest, sealDenseManifest } from './dense-manifest.ts';
 import { DenseTable } from './dense-table.ts';
 import type { Embedder, Prefixes } from './embedder.ts';
 import { embeddedInOrder } from './embedded-in-order.ts';
@@ -21,6 +21,7 @@ import { loadLanceLibrary } from './lance-library.ts';
 import { type CorpusFacts, PassageReader } from './passage-reader.ts';
 import { assertSameModel } from './same-model.ts';
 import { searchOf, type SearchKind } from './search-settings.ts';
+import { vectorChecksums } from './vector-checksums.ts';
 
 export interface BuildDenseOptions extends OpenCorpusOptions, Pick<CorpusStreamOptions, 'onNotice'> {
   /** Path of the corpus; with `stream` only its name. */
@@ -65,7 +66,7 @@ export async function buildDenseIndex(options: BuildDenseOptions): Promise<Dense
     options.onProgress?.({ phase: 'indexing', rows: facts.rows, bytes: facts.bytes, resumedRows: facts.resumedRows });
     await table.finish(search);
     const { model, query_prefix, passage_prefix, embeddings_url, bm25 } = state;
-    const manifest: DenseManifest = {
+    const manifest = sealDenseManifest({
       format: DENSE_FORMAT,
       version: DENSE_VERSION,
       model,
@@ -78,7 +79,8 @@ export async function buildDenseIndex(options: BuildDenseOptions): Promise<Dense
       rows: facts.rows,
       search,
       bm25,
-    };
+      files: await vectorChecksums(folder.vectors, options.signal),
+    });
     await folder.seal(manifest);
     return manifest;
   } finally {

@@ -10,8 +10,9 @@ import { replaceFile } from '../../files/json-lines.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 import { count, countOrNull, flag, listOf, object, only, text, textOrNull } from '../../schemas/json-schema.ts';
 import { schemaCheck } from '../../schemas/schema-check.ts';
-import { isIndexFolder } from '../bm25/index-folder.ts';
+import { indexManifest, isIndexFolder } from '../bm25/index-folder.ts';
 import { DENSE_FORMAT, DENSE_VERSION, type DenseManifest, parseDenseManifest } from './dense-manifest.ts';
+import { vectorFault } from './vector-checksums.ts';
 
 const MANIFEST = 'manifest.json';
 const BUILDING = 'building.json';
@@ -60,18 +61,36 @@ export class DenseFolder {
 
   /** Throws ConfigError if the folder is no dense index, or is damaged. */
   manifest(): DenseManifest {
-    const again = `Build it again: vf-index <corpus.jsonl> -o ${this.path} --dense <url> -m <model> --force`;
     let json: string;
     try {
       json = readRegularFileSync(join(this.path, MANIFEST));
     } catch (cause) {
-      const unfinished = existsSync(join(this.path, BUILDING));
-      const why = unfinished ? 'it is unfinished. Run the command that builds it again to finish it' : `it lacks ${MANIFEST}. ${again}`;
-      throw new ConfigError(`${this.path} is not a usable dense index: ${why}.`, { cause });
+      if (!existsSync(join(this.path, BUILDING))) throw this.#unusable(`it lacks ${MANIFEST}`, cause);
+      throw new ConfigError(`${this.path} is not a usable dense index: it is unfinished. Run the command that builds it again to finish it.`, {
+        cause,
+      });
     }
     const manifest = parseDenseManifest(json);
-    if (typeof manifest === 'string') throw new ConfigError(`${this.path} is not a usable dense index: ${manifest}. ${again}.`);
+    if (typeof manifest === 'string') throw this.#unusable(manifest);
     return manifest;
+  }
+
+  /**
+   * Makes sure that the parts are those that were built together. Rejects with ConfigError. An index of an older version has no checksums, so that only its BM25 index
+   * is compared with it.
+   */
+  async checkParts({ files, corpus, bm25 }: DenseManifest, signal: AbortSignal): Promise<void> {
+    const fault = files === undefined ? null : await vectorFault(this.vectors, files, signal);
+    if (fault !== null) throw this.#unusable(fault);
+    if (!bm25 || !this.hasBm25) return;
+    if (indexManifest(this.bm25).corpus.sha256 !== corpus.sha256) throw this.#unusable('its bm25 is an index of another corpus');
+  }
+
+  #unusable(problem: string, cause?: unknown): ConfigError {
+    return new ConfigError(
+      `${this.path} is not a usable dense index: ${problem}. Build it again: vf-index <corpus.jsonl> -o ${this.path} --dense <url> -m <model> --force`,
+      { cause },
+    );
   }
 
   /** The state that an interrupted build left; null if none was interrupted. Throws ConfigError if it cannot be read. */

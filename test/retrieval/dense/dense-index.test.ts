@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ConfigError, RetrievalError } from '../../../src/core/errors.ts';
 import { openRetriever } from '../../../src/registry/open-retriever.ts';
+import { type DenseManifest, sealDenseManifest } from '../../../src/retrieval/dense/dense-manifest.ts';
 import { DenseTable } from '../../../src/retrieval/dense/dense-table.ts';
 import type { Retriever } from '../../../src/retrieval/retriever.ts';
 import { type Printed, runInProcess } from '../../cli/in-process.ts';
@@ -26,6 +27,12 @@ const words = (count: number) =>
     id: `p${i}`,
     contents: `"Town ${i}"\nThe mayor of town${i} is ${['a', 'b', 'c', 'd'].map((part) => part + i).join(' ')}.`,
   }));
+
+/** A manifest that someone changed, with the checksum that it then has. */
+function resealed(json: string): string {
+  const { crc32: _, ...content } = JSON.parse(json) as DenseManifest;
+  return JSON.stringify(sealDenseManifest(content));
+}
 
 describe.runIf(isLanceInstalled())('vf-index --dense', () => {
   let folder: string;
@@ -209,7 +216,7 @@ describe.runIf(isLanceInstalled())('vf-index --dense', () => {
     await (await open('dense', { env })).close();
     const manifest = join(folder, 'made/manifest.json');
     const original = readFileSync(manifest, 'utf8');
-    writeFileSync(manifest, original.replace(server.url, listening.url));
+    writeFileSync(manifest, resealed(original.replace(server.url, listening.url)));
     try {
       await (await open('dense', { env: { EMBEDDINGS_API_KEY: 'sk-secret' } })).close();
     } finally {
@@ -248,7 +255,7 @@ describe.runIf(isLanceInstalled())('vf-index --dense', () => {
   it('reports vectors that do not belong to the manifest', async () => {
     const manifest = join(folder, 'made/manifest.json');
     const original = readFileSync(manifest, 'utf8');
-    writeFileSync(manifest, original.replace('"rows": 5', '"rows": 6'));
+    writeFileSync(manifest, resealed(original.replace('"rows": 5', '"rows": 6')));
     try {
       await expect(open('dense')).rejects.toThrow(RetrievalError);
     } finally {
