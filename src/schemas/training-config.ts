@@ -56,6 +56,10 @@ const policy = table('The policy server, which samples: exactly one of base_url,
   },
   model: textOrNull("The server's name of the base model. Default: its only model."),
   api_key_var: textOrNull('Environment variable that holds the API key.'),
+  keep_adapter: flag(
+    "Leave the last version loaded at base_url when the run ends, under the name in its summary. Otherwise a run unloads all that it has loaded there, because a server's places are few.",
+    false,
+  ),
   launch: { ...nullable(launch), default: null },
   embedded: { ...nullable(embedded), default: null },
 });

@@ -46,6 +46,18 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       expect(opened.versions.current()).toEqual({ version: 0, model: server.baseModel });
     });
 
+    it('unloads at the end of a run all that it published, and nothing of another run', async () => {
+      await using opened = run.publisher();
+      const manifest = run.adapter({ b: 0 });
+      await opened.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal);
+      await run.byHand(run.adapter({ b: 0 }).directory, async (other) => {
+        await opened.publisher.withdraw();
+        expect(await run.modelsOf(opened.runName)).toEqual([]);
+        expect(existsSync(manifest.directory)).toBe(false);
+        expect(await run.completionStatus(other)).toBe(200);
+      });
+    });
+
     it('verifies an adapter that changes the model', async () => {
       await using opened = run.publisher();
       const manifest = run.adapter({ b: 0.05, seed: 2 });

@@ -1,5 +1,5 @@
 /** Useful commands after a training run. */
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { TrainingSummary } from '../../schemas/training-summary.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
@@ -25,7 +25,9 @@ export function nextTrainingCommands(summary: TrainingSummary, config: Config, o
   if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory) }];
   if (adapter === null) return [];
   const [baseUrl] = [config.policy.baseUrl ?? []].flat();
-  if (baseUrl !== undefined) return [{ why: 'evaluate what serves now', command: evaluateServed(summary, config, baseUrl) }];
+  if (baseUrl !== undefined && config.policy.keepAdapter)
+    return [{ why: 'evaluate what serves now', command: evaluateServed(summary, config, baseUrl) }];
+  if (baseUrl !== undefined) return afterUnloading({ ...summary, adapter }, config, baseUrl);
   if (config.policy.embedded !== null) return afterEmbedded(summary, config, { ...options, adapter });
   if (config.policy.launch !== null) return afterLaunched(summary, config, adapter);
   // No server ever had the adapter, so it has no name yet; that of the base would be answered by the base.
@@ -35,6 +37,19 @@ export function nextTrainingCommands(summary: TrainingSummary, config: Config, o
 
 export function resumeCommand(directory: string): string {
   return ownCommand('vf-train', ['-R', displayPath(directory)]);
+}
+
+/** The server runs on without the run's adapters. It takes the folder under the name that its last version had. */
+function afterUnloading(summary: TrainingSummary & { readonly adapter: string }, config: Config, baseUrl: string): NextCommand[] {
+  const { apiKeyVar } = config.policy;
+  const key = apiKeyVar === null ? [] : ['-H', `"authorization: Bearer $${apiKeyVar}"`];
+  const body = JSON.stringify({ lora_name: summary.model, lora_path: resolve(summary.adapter) });
+  const url = redactUrl(`${baseUrl.replace(/\/+$/, '').replace(/\/v1$/, '')}/v1/load_lora_adapter`);
+  const words = ['curl', url, '-H', 'content-type: application/json'];
+  return [
+    { why: 'serve the adapter again', command: [shellCommand(words), ...key, shellCommand(['-d', body])].join(' ') },
+    { why: 'then evaluate it', command: evaluateServed(summary, config, baseUrl) },
+  ];
 }
 
 /** The run's server has stopped, so the adapter must be served again first. */

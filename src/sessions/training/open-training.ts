@@ -268,6 +268,8 @@ async function openSession(
     ...shown,
   });
   opened.defer(() => publisher.close());
+  // A server that this run started ends with it.
+  if (config.policy.baseUrl !== null && !config.policy.keepAdapter) opened.defer(() => publisher.withdraw());
   // A server that this run starts, or the engine in this process, serves the directory that the backend loads.
   const ids = checkedPrompt === null ? null : await promptIds(client, checkedPrompt, signal);
   if (ids !== null && config.policy.baseUrl !== null) await publisher.checkBase({ backend, ids, tolerance: publish.probeTolerance }, signal);

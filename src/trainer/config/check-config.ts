@@ -86,6 +86,11 @@ const RULES: readonly ConfigRule[] = [
     },
   },
   {
+    key: 'policy.keep_adapter',
+    wrong: ({ policy }) => policy.keep_adapter && policy.base_url === null,
+    problem: () => 'policy.keep_adapter needs policy.base_url: a server of this run ends with it',
+  },
+  {
     key: 'policy.launch.args',
     // The only flag of vLLM that takes a secret, apart from those that the run sets itself. Without a value it uses the token of `hf auth login`.
     wrong: ({ policy }) =>

@@ -84,7 +84,19 @@ export class LoadedAdapters {
     for (const version of new Set(due.map((adapter) => adapter.version))) await this.#versions.drained(version, signal);
     await Promise.all(due.map((adapter) => this.#unloadEverywhere(adapter, signal)));
     if (signal.aborted) throw new CancelledError('Stopped while unloading old versions', { cause: signal.reason });
-    for (const adapter of due) {
+    await this.#forget(due);
+  }
+
+  /** For the end of a run, when nothing samples any more: unloads what this session has loaded, the version that serves too. What cannot be unloaded in time stays, with its directory. */
+  async withdraw(signal: AbortSignal): Promise<void> {
+    const all = [...this.#adapters];
+    await Promise.all(all.map((adapter) => this.#unloadEverywhere(adapter, signal)));
+    await this.#forget(all);
+  }
+
+  /** Deletes the directories of adapters that no replica has. */
+  async #forget(adapters: readonly LoadedAdapter[]): Promise<void> {
+    for (const adapter of adapters) {
       if (adapter.replicas.size > 0 || (await this.#deleteDirectory(adapter)) !== true) continue;
       this.#adapters.delete(adapter);
       this.#versions.replicas.forget(adapter.name);

@@ -181,6 +181,11 @@ export class LoraServerPublisher implements WeightPublisher {
     await this.#adapters.retire(olderThan, signal);
   }
 
+  /** For the end of a run: unloads its adapters, the one that serves too, as well as it can within 15 seconds. Other runs' adapters stay. */
+  async withdraw(): Promise<void> {
+    await this.#adapters.withdraw(AbortSignal.timeout(UNDO_MS));
+  }
+
   async close(): Promise<void> {
     await Promise.all(this.#replicas.map((replica) => replica.close()));
   }

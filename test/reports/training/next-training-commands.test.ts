@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { nextTrainingCommands } from '../../../src/reports/training/next-training-commands.ts';
 import { ownPresets } from '../../../src/sessions/environment/presets.ts';
@@ -10,6 +11,7 @@ const { environment } = trainingRecord().config;
 const configOf = (policy: object) => ({ ...trainingConfigFromWire({ ...parts, policy } as unknown as TrainingConfigWire), environment, roles: {} });
 const presets = ownPresets('search-r1');
 const remote = configOf({ base_url: ['http://a:8000/v1', 'http://b:8000/v1'], model: null, api_key_var: null, launch: null, embedded: null });
+const kept = { ...remote, policy: { ...remote.policy, keepAdapter: true } };
 const launched = configOf({ base_url: null, model: null, api_key_var: null, launch: {}, embedded: null });
 const embedded = configOf({ base_url: null, model: null, api_key_var: null, launch: null, embedded: {} });
 
@@ -21,14 +23,23 @@ describe('nextTrainingCommands', () => {
     ]);
   });
 
-  it('evaluates the adapter where it serves, on held-out rows', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), remote, { backend: 'embedded', presets }).map(({ command }) => command)).toEqual([
+  it('loads the adapter again where a run that has ended unloaded it, without the key, then evaluates it on held-out rows', () => {
+    const keyed = { ...remote, policy: { ...remote.policy, apiKeyVar: 'SK' } };
+    const [load, evaluation] = nextTrainingCommands(trainingSummary(trainingRecord()), keyed, { backend: 'embedded', presets });
+    const body = JSON.stringify({ lora_name: 'nano-0a1b2c3d-v29', lora_path: resolve('outputs/train/nano--0a1b2c3d/checkpoints/30/adapter') });
+    const [url, header] = ['http://a:8000/v1/load_lora_adapter', "'content-type: application/json'"];
+    expect(load?.command).toBe(`curl ${url} -H ${header} -H "authorization: Bearer $SK" -d '${body}'`);
+    expect(evaluation?.command).toContain('-b http://a:8000/v1 -k SK -m nano-0a1b2c3d-v29');
+  });
+
+  it('evaluates the adapter where it was left to serve, on held-out rows', () => {
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), kept, { backend: 'embedded', presets }).map(({ command }) => command)).toEqual([
       `npx vf-eval search-r1 -a '{"dataset":"fact-world","data_split":"test"}' -p vllm -b http://a:8000/v1 -m nano-0a1b2c3d-v29`,
     ]);
   });
 
   it('names the variable of the API key that the server requires', () => {
-    const keyed = { ...remote, policy: { ...remote.policy, apiKeyVar: 'SK' } };
+    const keyed = { ...kept, policy: { ...kept.policy, apiKeyVar: 'SK' } };
     const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), keyed, { backend: 'embedded', presets });
     expect(next?.command).toContain('-b http://a:8000/v1 -k SK -m nano-0a1b2c3d-v29');
   });
