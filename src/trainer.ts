@@ -1,5 +1,5 @@
 /**
- * `vf-search/trainer`: the operations of a GRPO trainer for a program that decides each step, the names that a module needs to bring its own source or loss to
+ * `vf-search/trainer`: the operations of a GRPO trainer for a program that decides each step, the names that a module needs to bring its own source, loss or credit to
  * `vf-train`, and the types of the trainer's other interfaces. It is an entry apart from `vf-search` and `vf-search/engine`, because environments need nothing of it.
  * A whole training is `train` of `vf-search`.
  */
@@ -19,7 +19,7 @@ export type {
 } from './trainer/trajectory-source.ts';
 export { POLICY_ROLE, type Trajectory, trajectoryOf, withReward } from './trainer/trajectory.ts';
 
-export type { Credit, CreditedBatch, TrainingSequence } from './trainer/credit.ts';
+export type { Advantage, Credit, CreditAssignment, CreditBatch, CreditContext, CreditFactory, CreditRollout, CreditTurn } from './trainer/credit.ts';
 export { type AdvantageConfig, type GroupAdvantages, groupAdvantages } from './trainer/credit/group-advantages.ts';
 
 export type { LossContext, LossFactory } from './trainer/losses/registry.ts';

@@ -13,8 +13,9 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Random } from '../../src/core/random.ts';
 import { resolveTrainingConfig } from '../../src/trainer/config/resolve-config.ts';
-import { openCredit } from '../../src/trainer/credit/scope-credit.ts';
 import type { TrainingSequence } from '../../src/trainer/credit.ts';
+import { creditBatch } from '../../src/trainer/credit/credit-batch.ts';
+import { builtInCredit } from '../../src/trainer/credit/registry.ts';
 import { evaluateTerms, termCounts } from '../../src/trainer/loop/evaluate-terms.ts';
 import { lossTerms } from '../../src/trainer/losses/loss-terms.ts';
 import type { Trajectory } from '../../src/trainer/trajectory.ts';
@@ -57,10 +58,10 @@ function stepOf(algorithm: object): () => Promise<number> {
   const table = { environment: { id: 'search-r1' }, model: { path: 'nano-base' }, policy: { embedded: {} }, algorithm };
   const { config } = resolveTrainingConfig([{ source: 'bench', table }]);
   const terms = lossTerms(config, { algorithm: config.algorithm, responseTokens: TOKENS });
-  const credit = openCredit(config);
+  const credit = builtInCredit(config);
   return async () => {
     // Nothing here asks for log-probs of a model.
-    const { groups } = await credit.assign(trajectories, async () => []);
+    const { groups } = await creditBatch(credit, trajectories, { config, step: 1, pass: async () => [] });
     const sequences = groups.flat().map((each): TrainingSequence => ({ ...each, oldLogProbs: each.logProbs, referenceLogProbs: null }));
     const ends = sequences.reduce<number[]>((sums, { targets }) => [...sums, sums.at(-1)! + targets.length], [0]);
     const counts = terms.map((term) => termCounts(term, sequences));

@@ -8,7 +8,7 @@ import { ConfigError } from '../core/errors.ts';
 import type { TokenEngine } from '../engine/engine-types.ts';
 import type { AdapterTensors, EngineTrainer } from '../engine/training/trainer-types.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
-import { GroupCredit } from '../trainer/credit/group-credit.ts';
+import { groupCredit } from '../trainer/credit/group-credit.ts';
 import { EngineGradients } from '../trainer/gradients/embedded/engine-gradients.ts';
 import { PhaseClock } from '../trainer/loop/phase-clock.ts';
 import { TokenBudget } from '../trainer/gradients/token-budget.ts';
@@ -104,7 +104,7 @@ export class MemoryRun {
     const { config, environment, observer, signal } = this.#training;
     const losses = lossTerms(config, { algorithm: config.algorithm, responseTokens: environment.limits.responseTokens }, new Map(), ONE_ROLE);
     const budget = new TokenBudget(Math.min(config.backend.maxTokens, this.#backend.capabilities.maxTokens));
-    const credit = new GroupCredit(config);
+    const credit = groupCredit(config);
     const { rolloutsPerExample, temperature } = config.rollouts;
     const source = new SampledSource({
       config,
@@ -179,6 +179,7 @@ export class MemoryRun {
 function refuseOthers({ sft, algorithm, rollouts, model, evaluation }: TrainingConfig): void {
   const refused = [
     [demonstrationSources(sft).length > 0, 'sft'],
+    [algorithm.advantage.use !== 'outcome', 'algorithm.advantage.use'],
     [algorithm.advantage.scope !== 'group', 'algorithm.advantage.scope'],
     [rollouts.maxStaleness > 0, 'rollouts.max_staleness'],
     [model.initialAdapter !== null, 'model.initial_adapter'],

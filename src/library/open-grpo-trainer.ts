@@ -3,6 +3,7 @@ import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { GenerateOptions, SteppedPolicy, UpdatedPolicy } from '../trainer/stepped-policy.ts';
+import type { Advantage } from '../trainer/credit.ts';
 import type { Trajectory } from '../trainer/trajectory.ts';
 import type { TrainOptions } from './train.ts';
 
@@ -31,9 +32,10 @@ export interface GrpoTrainer<R extends Row = Row> extends AsyncDisposable {
   klDivergence(oldLogProbs: ArrayLike<number>, newLogProbs: ArrayLike<number>): number;
   /**
    * One step on the trajectories, `algorithm.epochs` × `algorithm.minibatches` updates of the weights, after which the sampler has the new ones.
-   * @param advantages one for each trajectory. @default those that their rewards give
+   * @param advantages one for each trajectory: a number, one for each turn, one for each token as a Float64Array, or null to leave it out. @default those that
+   * their rewards give
    */
-  updatePolicy(trajectories: readonly Trajectory[], advantages?: ArrayLike<number>): Promise<UpdatedPolicy>;
+  updatePolicy(trajectories: readonly Trajectory[], advantages?: ArrayLike<Advantage>): Promise<UpdatedPolicy>;
   /** `generate` and `updatePolicy`. */
   trainStep(rows: readonly Row[], options?: GenerateOptions): Promise<SteppedPolicy>;
   /** Log-probs of the sampled tokens of each trajectory, [M_i], under the weights as they are now. */

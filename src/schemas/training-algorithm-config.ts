@@ -3,7 +3,14 @@ import { choice, count, countOrNull, flag, free, number, numberOrNull, positive,
 import { byName, filledText, listOf } from './json-schema.ts';
 
 export const algorithm = table('How rewards become a gradient.', {
-  advantage: table('The comparison that turns a reward into an advantage.', {
+  advantage: table('The credit, which turns rewards into an advantage for every token.', {
+    use: {
+      ...text(
+        '`outcome`: compares the rewards of rollouts, as the other keys say. `environment`: the credit that the environment brings. Or a module (./my-credit.ts) that exports createCredit, set by args. Default: `environment` if the environment exports createCredit, else `outcome`.',
+      ),
+      default: 'outcome',
+    },
+    args: free('Settings of a credit other than `outcome`.'),
     scope: choice(
       ['group', 'role_task', 'role', 'batch', 'none'],
       'group: the rollouts of the same row (GRPO, RLOO). role_task: all rollouts of the batch with the same role and task. role: all rollouts of the batch with the same role. batch: all rollouts of the batch (REINFORCE++). none: the reward itself is the advantage.',

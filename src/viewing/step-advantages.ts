@@ -38,6 +38,7 @@ export async function stepAdvantages(run: OpenRun, set: RolloutSet): Promise<Ste
 
 /** The reason why the advantages of a step do not follow from its rewards alone; null if they do. */
 function unknownCredit({ algorithm, rollouts, source }: TrainingConfig, set: RolloutSet): string | null {
+  if (algorithm.advantage.use !== 'outcome') return `this run has another credit, algorithm.advantage.use = "${algorithm.advantage.use}"`;
   if (algorithm.advantage.scope !== 'group') return `this run compares rewards by ${algorithm.advantage.scope}, beyond the rollouts of a row`;
   if (algorithm.kl.coefficient !== 0 && algorithm.kl.placement === 'reward') return 'its rewards contain a KL penalty, which is not recorded';
   if (rollouts.staleGroups === 'weight' && rollouts.maxStaleness >= 2) return 'they are weighted by the age of a group, which is not recorded';

@@ -90,7 +90,7 @@ describe('openGrpoTrainer', { timeout: 120_000 }, () => {
     expect(await trainer.updatePolicy([])).toMatchObject({ loss: null, avgReward: null, unchanged: expect.any(String) as string });
     expect(await trainer.updatePolicy(one, [1, -1, 1, -1])).toMatchObject({ unchanged: null });
     expect(trainer.step).toBe(before + 2);
-    await expect(trainer.updatePolicy(one, [1])).rejects.toThrow(/^updatePolicy needs a finite advantage for each of the 4 trajectories, got 1\.$/);
+    await expect(trainer.updatePolicy(one, [1])).rejects.toThrow(/^updatePolicy needs an advantage for each of the 4 trajectories, got 1\.$/);
   });
 
   it('refuses what it cannot play as asked, and runs operations that are not awaited one after the other', async () => {
@@ -109,7 +109,9 @@ describe('openGrpoTrainer', { timeout: 120_000 }, () => {
     const [sampled, , again] = await Promise.all([trainer.generate([row]), trainer.updatePolicy([]), trainer.generate([row])]);
     await Promise.all([trainer.updatePolicy(sampled, Float64Array.of(1, -1, 1, -1)), trainer.updatePolicy(again, [1, -1, 1, -1])]);
     expect(trainer.step).toBe(step + 3);
-    await expect(trainer.updatePolicy(again, [1, 1, 1, Number.NaN])).rejects.toThrow(/, got NaN for number 3\.$/);
+    await expect(trainer.updatePolicy(again, [1, 1, 1, Number.NaN])).rejects.toThrow(
+      /^The advantage number 3 of updatePolicy, of .*, must be finite, got NaN\.$/,
+    );
   });
 
   it('takes an environment with an engine and fewer rows than a step of a whole run, and shows its trajectories in the names of the document', async () => {

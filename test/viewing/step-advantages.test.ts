@@ -5,10 +5,10 @@ import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { openView } from '../../src/server/view/open-view.ts';
 import { resolveTrainingConfig } from '../../src/trainer/config/resolve-config.ts';
-import { GroupCredit } from '../../src/trainer/credit/group-credit.ts';
 import { parseTrajectory } from '../../src/trainer/records/trajectory-record.ts';
+import type { Trajectory } from '../../src/trainer/trajectory.ts';
 import { stepText, trajectoryLine, writeTraining } from './written-runs.ts';
-import { passOver } from '../trainer/credit/credit-cases.ts';
+import { credits, passOver } from '../trainer/credit/credit-cases.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'step-advantages-'));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -64,8 +64,8 @@ describe('stepAdvantages', () => {
 async function credited(rows: readonly Parameters<typeof trajectoryLine>[0][], table: Record<string, unknown>): Promise<Record<string, number>> {
   const needed = { environment: { id: 'written' }, model: { path: 'nano-base' }, policy: { base_url: 'http://127.0.0.1:1/v1' } };
   const { config } = resolveTrainingConfig([{ source: 'test', table: { ...needed, ...table } }]);
-  const trajectories = rows.map((row) => (parseTrajectory(trajectoryLine(row)) as { value: Parameters<GroupCredit['assign']>[0][number] }).value);
-  const { groups } = await new GroupCredit(config).assign(trajectories, passOver());
+  const trajectories = rows.map((row) => (parseTrajectory(trajectoryLine(row)) as { value: Trajectory }).value);
+  const { groups } = await credits(config).assign(trajectories, passOver());
   return Object.fromEntries(
     groups.flat().flatMap(({ trajectory, advantages }) => (advantages.length === 0 ? [] : [[trajectory.rolloutId, advantages[0]! + 0]])),
   );

@@ -1,7 +1,8 @@
 /** Announces in a few lines the work of a run and its parts. */
 import { basename, isAbsolute, join } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { isLossModule } from '../../trainer/losses/loss-terms.ts';
+import { isModulePath } from '../../trainer/config/module-path.ts';
+import { ENVIRONMENT_CREDIT } from '../../trainer/config/own-credit.ts';
 import { demonstrationSources, supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { displayPath, shellCommand } from '../text/own-command.ts';
@@ -50,7 +51,8 @@ function rolloutSteps({ steps, rollouts, rolloutsFile, optimizer }: TrainingConf
 
 /** The method that the settings of loss and advantage amount to, by the name of the paper if it has one. */
 function methodText({ algorithm: { loss, advantage } }: TrainingConfig): string {
-  if (isLossModule(loss.use)) return `the loss ${basename(loss.use)}`;
+  if (isModulePath(loss.use)) return `the loss ${basename(loss.use)}`;
+  if (advantage.use !== 'outcome') return `the credit ${advantage.use === ENVIRONMENT_CREDIT ? 'of the environment' : basename(advantage.use)}`;
   if (loss.use === 'rpg') return 'RPG';
   if (loss.use === 'nll' || advantage.scope === 'none') return 'REINFORCE';
   if (advantage.scope === 'batch') return 'REINFORCE++';

@@ -4,7 +4,7 @@ import { modelPath } from '../../data/bundled-models.ts';
 import { looksLikePath } from '../../data/find-rows.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { ConfigLayer } from '../../trainer/config/resolve-config.ts';
-import { isLossModule } from '../../trainer/losses/loss-terms.ts';
+import { isModulePath } from '../../trainer/config/module-path.ts';
 
 /** Paths of data and modules are recorded as absolute ones, so that a run can be continued from another folder. */
 export function withPaths(layer: ConfigLayer): ConfigLayer {
@@ -16,7 +16,7 @@ export function withPaths(layer: ConfigLayer): ConfigLayer {
   const tables = {
     ...within('sft', ['data', 'validation', ...problemsPath(table)]),
     ...within('model', ['initial_adapter']),
-    ...absoluteLosses(table),
+    ...absoluteModules(table),
   };
   return { ...layer, table: { ...table, ...absolutePaths(table, ['rollouts_file', 'source']), ...tables } };
 }
@@ -27,14 +27,18 @@ function problemsPath({ sft }: Readonly<Record<string, unknown>>): readonly 'pro
   return typeof problems === 'string' && looksLikePath(problems) ? ['problems'] : [];
 }
 
-/** A loss is a module's path or the id of a built-in one. */
-function absoluteLosses({ algorithm, losses }: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const absolute = (loss: unknown): unknown =>
-    isObject(loss) && typeof loss['use'] === 'string' && isLossModule(loss['use']) ? { ...loss, use: resolve(loss['use']) } : loss;
+/** A loss, or a credit, is a module's path or the id of a built-in one. */
+function absoluteModules({ algorithm, losses }: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const absolute = (part: unknown): unknown =>
+    isObject(part) && typeof part['use'] === 'string' && isModulePath(part['use']) ? { ...part, use: resolve(part['use']) } : part;
   return {
-    ...(isObject(algorithm) && algorithm['loss'] !== undefined ? { algorithm: { ...algorithm, loss: absolute(algorithm['loss']) } } : {}),
-    ...(isObject(losses) ? { losses: Object.fromEntries(Object.entries(losses).map(([name, loss]) => [name, absolute(loss)])) } : {}),
+    ...(isObject(algorithm) ? { algorithm: mapped(algorithm, (part, key) => (key === 'loss' || key === 'advantage' ? absolute(part) : part)) } : {}),
+    ...(isObject(losses) ? { losses: mapped(losses, absolute) } : {}),
   };
+}
+
+function mapped(table: Readonly<Record<string, unknown>>, change: (value: unknown, key: string) => unknown): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(table).map(([key, value]) => [key, change(value, key)]));
 }
 
 function absolutePaths(table: Readonly<Record<string, unknown>>, keys: readonly string[]): Record<string, unknown> {

@@ -1,13 +1,17 @@
-/** The losses and the source of a run: built in, from the environment, or from the user's modules. */
+/** The losses, the credit and the source of a run: built in, from the environment, or from the user's modules. */
 import { createInterface } from 'node:readline';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError, ownCodeText, VfError } from '../../core/errors.ts';
 import { userTextLines } from '../../files/user-lines.ts';
 import { environmentFunction, moduleFunction, optionalModuleFunction } from '../../registry/load-export.ts';
+import { isModulePath } from '../../trainer/config/module-path.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { ENVIRONMENT_CREDIT } from '../../trainer/config/own-credit.ts';
+import type { CreditFactory, OwnCredit } from '../../trainer/credit.ts';
+import { openCredit } from '../../trainer/credit/registry.ts';
 import { assertRoleHasValues, withPlayedRoles } from '../../trainer/losses/loss-roles.ts';
-import { isLossModule, lossTerms } from '../../trainer/losses/loss-terms.ts';
+import { lossTerms } from '../../trainer/losses/loss-terms.ts';
 import type { LossTerm, PlayedRoles } from '../../trainer/token-loss.ts';
 import type { LossFactory } from '../../trainer/losses/registry.ts';
 import { checkedSource } from '../../trainer/sources/checked-source.ts';
@@ -25,18 +29,20 @@ export interface JointOptions extends DemonstrationOptions {
   readonly hasModule: boolean;
 }
 
-/** The losses, the source and the demonstrations of a run. Throws ConfigError. */
+/** The losses, the credit, the source and the demonstrations of a run. Throws ConfigError. */
 export async function openJoints(
   config: TrainingConfig,
   environment: Environment,
   { hasModule, ...options }: JointOptions,
-): Promise<Pick<TrainingRun, 'losses' | 'createSource' | 'openDemonstrations'>> {
+): Promise<Pick<TrainingRun, 'losses' | 'ownCredit' | 'createSource' | 'openDemonstrations'>> {
   const played = await openPlayedRoles(config, environment, { hasModule });
   const losses = await openLosses(config, environment, { played });
+  const ownCredit = await openOwnCredit(config, { hasModule });
   const createSource = await openSource(config, { ...options, hasModule, played });
   const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, options);
   return {
     losses,
+    ...(ownCredit === null ? {} : { ownCredit }),
     ...(createSource === null ? {} : { createSource }),
     ...(demonstrations === null ? {} : { openDemonstrations: demonstrations.tokenise }),
   };
@@ -60,8 +66,26 @@ export async function openLosses(
     ...Object.entries(config.losses).flatMap(([name, { use }]) => (use === undefined ? [] : [{ use, key: `losses.${name}.use` }])),
   ];
   const modules = new Map<string, LossFactory>();
-  for (const { use, key } of used) if (isLossModule(use)) modules.set(use, (await moduleFunction(use, 'createLoss', key)) as LossFactory);
+  for (const { use, key } of used) if (isModulePath(use)) modules.set(use, (await moduleFunction(use, 'createLoss', key)) as LossFactory);
   return lossTerms(config, { algorithm: config.algorithm, responseTokens: limits.responseTokens }, modules, played);
+}
+
+/** The credit of a module or of the environment; null for a built-in one. Throws ConfigError for one that cannot be opened, before any server is started. */
+export async function openOwnCredit(config: TrainingConfig, { hasModule = true }: Pick<SourceOptions, 'hasModule'> = {}): Promise<OwnCredit | null> {
+  const { use } = config.algorithm.advantage;
+  const { id } = config.environment;
+  let own: OwnCredit | null = null;
+  if (isModulePath(use)) {
+    const key = 'algorithm.advantage.use';
+    own = { createCredit: (await moduleFunction(use, 'createCredit', key)) as CreditFactory, module: `${use} (${key})` };
+  } else if (use === ENVIRONMENT_CREDIT) {
+    const createCredit = hasModule ? ((await environmentFunction(id, 'createCredit')) as CreditFactory | null) : null;
+    if (createCredit === null)
+      throw new ConfigError(`algorithm.advantage.use = "environment" needs an environment whose module exports createCredit, but ${id} exports none`);
+    own = { createCredit, module: id };
+  }
+  openCredit(config, own);
+  return own;
 }
 
 /** The roles that the run's source plays, or that rollouts of a file can have; null if nothing says so. */

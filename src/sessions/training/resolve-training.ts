@@ -18,6 +18,7 @@ import { modelFacts } from '../../files/model-facts.ts';
 import { readExtendedToml } from '../../files/extended-toml.ts';
 import { readTomlSync } from '../../files/toml-text.ts';
 import { withPaths } from './absolute-paths.ts';
+import { environmentCredit } from './environment-credit.ts';
 import { withArgumentSettings } from './argument-settings.ts';
 import { presetNamed } from '../environment/presets.ts';
 import { refuseIncompleteProgram } from './assert-trainable.ts';
@@ -148,7 +149,8 @@ async function freshLayers(
   variables: NodeJS.ProcessEnv,
 ): Promise<readonly ConfigLayer[]> {
   const all = [...asked, ...layers];
-  return withArgumentSettings([...worldLayer(all), ...asked, ...variableLayers(all, variables), ...layers], { env: variables, completed: withPaths });
+  const lowest = [...(await environmentCredit(all)), ...worldLayer(all)];
+  return withArgumentSettings([...lowest, ...asked, ...variableLayers(all, variables), ...layers], { env: variables, completed: withPaths });
 }
 
 /** Lowest layer: the world that the model knows, unless another layer sets one. */

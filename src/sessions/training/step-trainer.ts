@@ -11,9 +11,11 @@ import { ConfigError, ResultsError } from '../../core/errors.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { temperatureOfStep } from '../../trainer/config/training-schedule.ts';
-import { type Credit, trainingSequence } from '../../trainer/credit.ts';
+import type { Advantage, Credit } from '../../trainer/credit.ts';
+import { advantageProblem } from '../../trainer/credit/checked-credit.ts';
+import { creditRollout } from '../../trainer/credit/credit-batch.ts';
 import { groupAdvantages } from '../../trainer/credit/group-advantages.ts';
-import { openCredit } from '../../trainer/credit/scope-credit.ts';
+import { openCredit } from '../../trainer/credit/registry.ts';
 import { logProbPass } from '../../trainer/gradients/log-prob-pass.ts';
 import { TokenBudget } from '../../trainer/gradients/token-budget.ts';
 import { PhaseClock } from '../../trainer/loop/phase-clock.ts';
@@ -55,7 +57,7 @@ export class StepTrainer {
   constructor(parts: StepTrainerParts) {
     const { run, session } = parts;
     this.#parts = parts;
-    this.#credit = openCredit(run.config);
+    this.#credit = openCredit(run.config, run.ownCredit ?? null);
     this.#budget = new TokenBudget(Math.min(run.config.backend.maxTokens, session.backend.capabilities.maxTokens));
   }
 
@@ -117,12 +119,12 @@ export class StepTrainer {
     return Array.from(newLogProbs).reduce((sum, logProb, t) => sum + klEstimate(estimator, logProb - oldLogProbs[t]!), 0) / length;
   }
 
-  async updatePolicy(trajectories: readonly Trajectory[], advantages?: ArrayLike<number>): Promise<UpdatedPolicy> {
-    const credit = advantages === undefined ? this.#credit : givenCredit(trajectories, advantages, this.config);
+  async updatePolicy(trajectories: readonly Trajectory[], advantages?: ArrayLike<Advantage>): Promise<UpdatedPolicy> {
+    const credit = advantages === undefined ? this.#credit : givenCredit(trajectories, advantages);
     return this.#next(() => this.#update(trajectories, credit));
   }
 
-  async #update(trajectories: readonly Trajectory[], credit: Pick<Credit, 'assign'>): Promise<UpdatedPolicy> {
+  async #update(trajectories: readonly Trajectory[], credit: Credit): Promise<UpdatedPolicy> {
     const { run, session, signal } = this.#parts;
     const { config, losses, observer } = run;
     const step = this.#step + 1;
@@ -180,7 +182,8 @@ export class StepTrainer {
     await mkdir(directory, { recursive: true });
     await backend.saveAdapter(join(directory, 'adapter'));
     await backend.saveState(join(directory, 'state'));
-    await this.#credit.saveState(directory);
+    await mkdir(this.#creditFolder(directory), { recursive: true });
+    await this.#credit.saveState?.(this.#creditFolder(directory));
     // Written last: it says that the rest is whole.
     await writeFile(join(directory, STATE), JSON.stringify({ step: this.#step }));
   }
@@ -194,10 +197,15 @@ export class StepTrainer {
     if (!Number.isSafeInteger(step) || (step as number) < 0)
       throw new ResultsError(`${join(directory, STATE)} has no step. Load another checkpoint.`);
     await this.#parts.session.backend.loadState(join(directory, 'state'));
-    await this.#credit.loadState(directory);
+    await this.#credit.loadState?.(this.#creditFolder(directory));
     this.#step = step as number;
     this.#calls = 0;
     await this.#serve(Math.max(this.#step, this.#version + 1), []);
+  }
+
+  /** A module chooses the names of its files, so it has a folder of its own. */
+  #creditFolder(directory: string): string {
+    return this.#parts.run.ownCredit === undefined ? directory : join(directory, 'credit');
   }
 
   /** Serves the adapter that the training starts from. */
@@ -241,16 +249,20 @@ function checkGenerated(name: string, rows: readonly Row[], options: GenerateOpt
 }
 
 /** The given advantages for the trajectories, one each, in place of those that the rewards give. */
-function givenCredit(trajectories: readonly Trajectory[], advantages: ArrayLike<number>, { rollouts }: TrainingConfig): Pick<Credit, 'assign'> {
-  const at = Array.from(advantages).findIndex((advantage) => !Number.isFinite(advantage));
-  if (advantages.length !== trajectories.length || at !== -1)
-    throw new ConfigError(
-      `updatePolicy needs a finite advantage for each of the ${trajectories.length} trajectories, got ${at === -1 ? advantages.length : `${advantages[at]} for number ${at}`}.`,
-    );
-  const sequences = trajectories.map((trajectory, i) => trainingSequence(trajectory, advantages[i]!, rollouts.truncated));
-  const finished = sequences.filter(({ trajectory }) => isFinished(trajectory));
-  const groups = [...Map.groupBy(finished, ({ trajectory }) => trajectory.groupId).values()];
-  return { assign: async () => ({ groups, values: { groups: groups.length }, constantReason: 'every advantage is 0' }) };
+function givenCredit(trajectories: readonly Trajectory[], advantages: ArrayLike<Advantage>): Credit {
+  if (advantages.length !== trajectories.length)
+    throw new ConfigError(`updatePolicy needs an advantage for each of the ${trajectories.length} trajectories, got ${advantages.length}.`);
+  const given = new Map(trajectories.map((trajectory, i) => [trajectory, advantages[i]!]));
+  for (const [i, trajectory] of trajectories.entries()) {
+    const problem = advantageProblem(advantages[i], creditRollout(trajectory));
+    if (problem !== null) throw new ConfigError(`The advantage number ${i} of updatePolicy, of ${trajectory.rolloutId}, ${problem}.`);
+  }
+  return {
+    assign: ({ groups }) => ({
+      advantages: groups.map((members) => members.map(({ trajectory }) => given.get(trajectory)!)),
+      constantReason: 'every advantage is 0',
+    }),
+  };
 }
 
 function searchedShare(trajectories: readonly Trajectory[]): number | null {

@@ -6,13 +6,13 @@ import { IMAGE_FLAGS, maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { environmentFunction } from '../../registry/load-export.ts';
 import { showsImages } from '../../rollouts/assert-playable.ts';
-import { isLossModule } from '../../trainer/losses/loss-terms.ts';
+import { isModulePath } from '../../trainer/config/module-path.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { demonstrationNames, policyText } from '../../reports/training/announce-run.ts';
 import { assertTrainable } from './assert-trainable.ts';
 import { checkLocalBase, usesEngine } from '../policy/local-base.ts';
-import { openLosses, openPlayedRoles } from './open-joints.ts';
+import { openLosses, openOwnCredit, openPlayedRoles } from './open-joints.ts';
 import { isUnserved } from './open-supervised-training.ts';
 import { longestRollout } from './open-policy-servers.ts';
 import { planGpus } from './plan-gpus.ts';
@@ -42,6 +42,7 @@ export async function trainingDryRun(
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
   try {
     await assertTrainable(environment, config);
+    await openOwnCredit(config);
     await openLosses(config, environment, { played: await openPlayedRoles(config, environment) });
     const { contextTokens } = environment.limits;
     const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
@@ -110,7 +111,7 @@ function rolloutStep({ rollouts, rolloutsFile, steps }: Config, source: string |
 }
 
 function rolloutLoss({ algorithm: { loss, kl, minibatches, epochs }, optimizer }: Config): Fact {
-  const what = isLossModule(loss.use)
+  const what = isModulePath(loss.use)
     ? basename(loss.use)
     : loss.use === 'ratio'
       ? `${loss.objective}, ${loss.aggregation}, KL ${kl.coefficient}`

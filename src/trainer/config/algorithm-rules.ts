@@ -1,5 +1,6 @@
 /** Rules of the algorithm, the optimiser, the rollouts and the supervised steps: values that are each allowed but do not go together. */
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
+import { isOwnCredit } from './own-credit.ts';
 import { demonstrationSources } from './training-schedule.ts';
 import type { ConfigRule } from './check-config.ts';
 
@@ -57,7 +58,8 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
   })),
   {
     key: 'rollouts.rollouts_per_example',
-    wrong: ({ rollouts, algorithm }) => rollouts.rollouts_per_example === 1 && algorithm.advantage.scope === 'group',
+    wrong: ({ rollouts, algorithm }) =>
+      rollouts.rollouts_per_example === 1 && algorithm.advantage.scope === 'group' && !isOwnCredit(algorithm.advantage.use),
     problem: () =>
       'rollouts.rollouts_per_example must be at least 2 with algorithm.advantage.scope = "group", which compares the rollouts of a row with each other; got 1. For one rollout per row, set scope = "batch" (REINFORCE++), "role_task", "role" or "none"',
   },
@@ -66,6 +68,12 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
     wrong: ({ rollouts }) => rollouts.rollouts_per_example === 1 && rollouts.max_refills > 0,
     problem: ({ rollouts }) =>
       `rollouts.max_refills must be 0 with rollouts.rollouts_per_example = 1, because it replaces groups without two different rewards, which would be all of them; got ${rollouts.max_refills}`,
+  },
+  {
+    key: 'algorithm.advantage.args',
+    wrong: ({ algorithm: { advantage } }) => advantage.use === 'outcome' && Object.keys(advantage.args).length > 0,
+    problem: () =>
+      'algorithm.advantage.args must be left out with algorithm.advantage.use = "outcome", whose settings are the other keys of the table',
   },
   {
     key: 'algorithm.loss.args',

@@ -182,6 +182,7 @@ export function checkConfig(config: TrainingConfigWire, origin: (key: string) =>
     ['environment.args', environment.args],
     ['environment.eval_args', environment.eval_args],
     ['policy.launch.env', policy.launch?.env ?? {}],
+    ['algorithm.advantage.args', config.algorithm.advantage.args],
     ['algorithm.loss.args', config.algorithm.loss.args],
     ['losses', config.losses],
     ['roles', config.roles],

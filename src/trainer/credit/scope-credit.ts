@@ -7,10 +7,9 @@ import { join } from 'node:path';
 import { ResultsError } from '../../core/errors.ts';
 import { byName, closed, number } from '../../schemas/json-schema.ts';
 import { parseWire } from '../../schemas/results.ts';
-import { isDemonstration, type Trajectory } from '../trajectory.ts';
-import { byGroup, type Credit, type CreditedBatch, demonstration, type LogProbPass, trainingSequence, type TrainingSequence } from '../credit.ts';
-import { type CreditConfig, GroupCredit } from './group-credit.ts';
-import { creditable, penaltyValues, rewardPenalties } from './kl-penalty.ts';
+import type { Trajectory } from '../trajectory.ts';
+import type { Advantage, Credit, CreditAssignment, CreditBatch, CreditRollout } from '../credit.ts';
+import { type CreditConfig, meanOrNull } from './group-credit.ts';
 import { decayMoments, type Moments, scopeAdvantages } from './scope-advantages.ts';
 
 const FILE = 'credit.json';
@@ -25,6 +24,7 @@ const size = { type: 'number', minimum: 0 } as const;
 const StateSchema = byName(closed({ count: size, mean: number, squares: size }));
 
 export class ScopeCredit implements Credit {
+  readonly needs = { penalties: true };
   readonly #config: CreditConfig;
   /** Moments of earlier batches, by scope; empty unless the decay is above 0. */
   #moments = new Map<string, Moments>();
@@ -33,39 +33,25 @@ export class ScopeCredit implements Credit {
     this.#config = config;
   }
 
-  async assign(trajectories: readonly Trajectory[], pass: LogProbPass): Promise<CreditedBatch> {
+  assign({ groups }: CreditBatch): CreditAssignment {
     const { algorithm } = this.#config;
     const { scope } = algorithm.advantage;
-    const demonstrations = trajectories.filter(isDemonstration);
-    const played = byGroup(trajectories.filter((trajectory) => !isDemonstration(trajectory))).flat();
-    const penalties = await rewardPenalties(played, algorithm, pass);
-    const finished = creditable(played, penalties);
-    const sequences = new Map<Trajectory, TrainingSequence>();
+    const advantages = new Map<CreditRollout, Advantage>();
     const deviations: number[] = [];
-    const scopes = Map.groupBy(finished, (trajectory) => scopeKey(scope, trajectory));
+    const scopes = Map.groupBy(groups.flat(), ({ trajectory }) => scopeKey(scope, trajectory));
     let constant = 0;
     for (const [key, members] of scopes) {
-      const credited = this.#credit(key, members, penalties);
+      const credited = this.#credit(key, members);
       deviations.push(credited.std);
       if (credited.isConstant) constant++;
       // Equal rewards still inform if those of earlier batches differ.
-      const informs = credited.sequences.some(({ advantages }) => advantages.some((advantage) => advantage !== 0));
+      const informs = credited.advantages.some((own) => own.some((advantage) => advantage !== 0));
       if (credited.isConstant && !informs && algorithm.constantGroups === 'drop') continue;
-      members.forEach((member, i) => sequences.set(member, credited.sequences[i]!));
+      members.forEach((member, i) => advantages.set(member, credited.advantages[i]!));
     }
-    const groups = byGroup(finished).map((members) => members.flatMap((member) => sequences.get(member) ?? []));
-    const values = {
-      group_reward_std: deviations.length === 0 ? null : deviations.reduce((total, std) => total + std, 0) / deviations.length,
-      groups: scopes.size,
-      groups_constant: constant,
-      groups_too_small: 0,
-      sequences_dropped: played.filter(({ reward }) => reward !== null).length - finished.length,
-      ...penaltyValues(penalties, algorithm),
-    };
-    const kept = groups.filter((members) => members.length > 0);
     return {
-      groups: [...kept, ...demonstrations.map((row) => [demonstration(row)])],
-      values: played.length === 0 ? {} : values,
+      advantages: groups.map((members) => members.map((member) => advantages.get(member) ?? null)),
+      values: { group_reward_std: meanOrNull(deviations), groups: scopes.size, groups_constant: constant, groups_too_small: 0 },
       constantReason: CONSTANT[scope],
     };
   }
@@ -85,32 +71,26 @@ export class ScopeCredit implements Credit {
     this.#moments = new Map(Object.entries(parsed.value));
   }
 
-  #credit(key: string, members: readonly Trajectory[], penalties: ReadonlyMap<Trajectory, Float64Array> | null) {
+  #credit(key: string, members: readonly CreditRollout[]) {
     const { algorithm, rollouts } = this.#config;
     const { scope, weighting, std, epsilon, decay } = algorithm.advantage;
-    const sign = algorithm.negateAdvantages ? -1 : 1;
-    const returns = members.map((member) => tokenReturns(member, penalties?.get(member) ?? null, weighting));
-    const sequence = (member: Trajectory, advantages: Float64Array) => {
-      const factor = sign * (member.staleWeight ?? 1);
-      const signed = factor === 1 ? advantages : advantages.map((advantage) => factor * advantage);
-      return trainingSequence(member, signed, rollouts.truncated);
-    };
+    const returns = members.map((member) => tokenReturns(member, weighting));
     const earlier = this.#moments.get(key) ?? null;
-    const scored = returns.map((own, i) => (weighting === 'token' ? runs(own) : [{ reward: own[0]!, tokens: members[i]!.targets.length }]));
-    const isMasked = members.map(({ isTruncated }) => rollouts.truncated === 'mask' && isTruncated);
+    const scored = returns.map((own, i) => (weighting === 'token' ? runs(own) : [{ reward: own[0]!, tokens: members[i]!.tokens }]));
+    const isMasked = members.map(({ trajectory }) => rollouts.truncated === 'mask' && trajectory.isTruncated);
     // A mean over tokens is taken over trained tokens: those of a masked rollout take no part in it, although their rewards are credited.
     const compared = scored.flatMap((own, i) => (isMasked[i] ? own.map(({ reward }) => ({ reward, tokens: 0 })) : own));
     const { advantages, moments, isConstant, std: deviation } = scopeAdvantages(compared, { weighting, std, epsilon }, earlier);
-    if (scope === 'none') return { sequences: members.map((member, i) => sequence(member, returns[i]!)), std: deviation, isConstant: false };
+    if (scope === 'none') return { advantages: returns.map((own, i) => own.subarray(0, members[i]!.tokens)), std: deviation, isConstant: false };
     if (decay > 0) this.#moments.set(key, decayMoments(moments, decay));
     let at = 0;
-    const sequences = members.map((member, i) => {
-      const own = new Float64Array(member.targets.length);
+    const perToken = members.map((member, i) => {
+      const own = new Float64Array(member.tokens);
       let from = 0;
       for (const { tokens } of scored[i]!) own.fill(advantages[at++]!, from, (from += tokens));
-      return sequence(member, own);
+      return own;
     });
-    return { sequences, std: deviation, isConstant };
+    return { advantages: perToken, std: deviation, isConstant };
   }
 }
 
@@ -118,15 +98,15 @@ export class ScopeCredit implements Credit {
  * The return of each token before the comparison, [M]: the reward minus the penalties from this token on (`token`, as in REINFORCE++), or minus
  * all of them. With `sequence` a rollout without tokens has one entry, so that its reward counts.
  */
-function tokenReturns({ reward, targets }: Trajectory, penalties: Float64Array | null, weighting: 'sequence' | 'token'): Float64Array {
-  const returns = new Float64Array(weighting === 'token' ? targets.length : Math.max(targets.length, 1)).fill(reward!);
+function tokenReturns({ reward, tokens, penalties }: CreditRollout, weighting: 'sequence' | 'token'): Float64Array {
+  const returns = new Float64Array(weighting === 'token' ? tokens : Math.max(tokens, 1)).fill(reward);
   if (penalties === null) return returns;
   let later = 0;
-  for (let t = targets.length - 1; t >= 0; t--) {
+  for (let t = tokens - 1; t >= 0; t--) {
     later += penalties[t]!;
     returns[t]! -= later;
   }
-  return weighting === 'token' ? returns : returns.fill(reward! - later);
+  return weighting === 'token' ? returns : returns.fill(reward - later);
 }
 
 /** Equal neighbours together: without penalties a rollout is one run. */
@@ -143,9 +123,4 @@ function runs(values: Float64Array): { reward: number; tokens: number }[] {
 function scopeKey(scope: 'group' | 'role_task' | 'role' | 'batch' | 'none', { role, task }: Trajectory): string {
   if (scope === 'role_task') return JSON.stringify([role, task]);
   return scope === 'role' ? JSON.stringify([role]) : 'batch';
-}
-
-/** The credit assignment that `[algorithm.advantage]` describes. */
-export function openCredit(config: CreditConfig): Credit {
-  return config.algorithm.advantage.scope === 'group' ? new GroupCredit(config) : new ScopeCredit(config);
 }

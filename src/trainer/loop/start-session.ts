@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Disposers } from '../../core/disposers.ts';
 import { PublishError, TrainingError } from '../../core/errors.ts';
 import { trainingRows } from '../../core/training-rows.ts';
-import { openCredit } from '../credit/scope-credit.ts';
+import { openCredit } from '../credit/registry.ts';
 import type { Credit } from '../credit.ts';
 import { ServedPolicy, VersionNames } from '../publisher/served-policy.ts';
 import type { Checkpoint } from '../records/checkpoints.ts';
@@ -72,11 +72,11 @@ export async function startSession(
     version: () => progress.version,
   };
   const source = openSource(run, { ...(await sourceContext(run, records, play)), ...stream }, demonstrations);
-  const credit = openCredit(config);
+  const credit = openCredit(config, run.ownCredit ?? null);
   const report = records.report.bind(records);
   const played = playsRows(run) ? trainingRows(run.environment) : null;
   const rows = played === null ? {} : { rows: new TrainingRows(played, (message) => report({ kind: 'alarm', message })) };
-  const parts = { source, credit, ...rows };
+  const parts = { source, credit: creditState(credit), ...rows };
   const isUpdatedOnce = config.algorithm.minibatches * config.algorithm.epochs === 1;
   const progress: Progress = new Progress({
     start,
@@ -156,6 +156,13 @@ async function newestRollouts({ rollouts }: RunRecords): Promise<readonly Trajec
   if (newest === undefined) return [];
   await using step = await rollouts.open(newest.step, newest.phase);
   return [...step.recorded];
+}
+
+function creditState(credit: Credit) {
+  return {
+    saveState: async (directory: string) => credit.saveState?.(directory),
+    loadState: async (directory: string) => credit.loadState?.(directory),
+  };
 }
 
 /** A large checkpoint takes a while; a backend that no longer answers must not keep the process. */

@@ -1,6 +1,7 @@
 /** One step of training, without its surroundings: takes trajectories from a source, credits their tokens, updates the adapter by the losses. Knows no files and no servers. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { Credit, CreditedBatch } from '../credit.ts';
+import { creditBatch } from '../credit/credit-batch.ts';
 import type { LossTerm } from '../token-loss.ts';
 import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 import { logProbPass, type PassOptions } from '../gradients/log-prob-pass.ts';
@@ -12,7 +13,7 @@ export interface StepParts extends Omit<PassOptions, 'temperature'> {
   readonly config: TrainingConfig;
   readonly losses: readonly LossTerm[];
   readonly source: Pick<TrajectorySource, 'take'>;
-  readonly credit: Pick<Credit, 'assign'>;
+  readonly credit: Credit;
   readonly timer: PhaseClock;
   /** Called before each change of the weights. @default ignored */
   readonly onUpdate?: () => void;
@@ -29,7 +30,9 @@ export async function trainStep(step: number, version: number, parts: StepParts)
   const { config, losses, source, credit, backend, budget, timer, signal, onUpdate } = parts;
   const pass = { backend, budget, temperature: temperatureOfStep(config, step), signal };
   const batch = await timer.measure('rollouts', () => source.take(step, signal));
-  const work = await timer.measure('forward', () => credit.assign(batch.trajectories, (sequences, adapter) => logProbPass(sequences, adapter, pass)));
+  const work = await timer.measure('forward', () =>
+    creditBatch(credit, batch.trajectories, { config, step, pass: (sequences, adapter) => logProbPass(sequences, adapter, pass) }),
+  );
   const update = await updatePolicy(work, lossesOfStep(losses, config, step), {
     ...pass,
     algorithm: splitOfStep(config, step),

@@ -14,11 +14,6 @@ const MAIN = 'policy';
 /** Name of the supervised loss of `[sft]`. */
 const SUPERVISED = 'sft';
 
-/** True if the configured loss is a module, not one of the registry. */
-export function isLossModule(use: string): boolean {
-  return /[./\\]/.test(use);
-}
-
 /**
  * The terms of a configuration: the one of `[algorithm.loss]`, those of `[losses.*]`, and the supervised loss of `[sft]`. Throws ConfigError for an unknown loss or
  * wrong settings.

@@ -1,3 +1,5 @@
+import { CREDIT_PREFIX } from '../credit.ts';
+
 /**
  * Name, unit and definition of every metric of `metrics.jsonl`. The writer accepts no other name, and `docs/metrics.md` is generated from this table. A
  * line is a training step (`kind` = "step"), an evaluation on held-out rows ("evaluation") or a validation on held-out demonstrations ("validation"); a metric that was not measured is null or absent.
@@ -56,7 +58,7 @@ export const MAIN_LOSS_METRICS: ReadonlySet<string> = new Set([
 export const SOURCE_PREFIX = 'source/';
 
 /** Prefixes of metrics whose names come from elsewhere. */
-export const OPEN_PREFIXES: readonly string[] = [RUBRIC_PREFIX, TASK_PREFIX, STOP_PREFIX, LOSS_PREFIX, SOURCE_PREFIX];
+export const OPEN_PREFIXES: readonly string[] = [RUBRIC_PREFIX, TASK_PREFIX, STOP_PREFIX, LOSS_PREFIX, SOURCE_PREFIX, CREDIT_PREFIX];
 
 const define = (unit: MetricDefinition['unit'], definitions: Readonly<Record<string, string>>): MetricDefinition[] =>
   Object.entries(definitions).map(([name, definition]) => ({ name, unit, definition }));

@@ -1,5 +1,5 @@
 /** The modules of docs/training-joints.md, brought to `vf-train` as its user brings them. */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { finished, TrainFolder, type TrainProcess } from '../../vllm/train-process.ts';
@@ -63,6 +63,23 @@ describe('modules of docs/training-joints.md', { timeout: 120_000 }, () => {
       expect(row['loss/policy/lowered']).toBeLessThan(1);
       expect('policy_loss' in row).toBe(false);
     }
+  });
+
+  it('the credit says what turns are worth, with one rollout of each row, and goes on from its state', async () => {
+    const credit = ['--set', 'algorithm.advantage.use=./my-credit.ts', '--set', 'algorithm.advantage.args={fade = 0.8}'];
+    const small = SMALL.map((value, i) => ({ '-n': '8', '-r': '1' })[SMALL[i - 1]!] ?? value);
+    const flags = ['search-r1', ...small, '--set', 'checkpoint.every=1', ...credit];
+    expect(await finished(folder.runInProcess(flags, ALONE))).toMatchObject({ reason: 'finished', version: 2 });
+    const run = folder.run()!;
+    expect(run.rows('step').map((row) => row['credit/rows'])).toEqual([8, 16]);
+    const state = (step: string) => join(run.path, 'checkpoints', step, 'parts', 'credit', 'means.json');
+    expect(Object.keys(JSON.parse(readFileSync(state('step-000002'), 'utf8')) as object)).toHaveLength(16);
+    const replay = folder.replay(run);
+    cpSync(join(run.path, 'checkpoints', 'step-000001'), join(replay.path, 'checkpoints', 'step-000001'), { recursive: true });
+    await finished(folder.runInProcess(['-R', replay.path], ALONE));
+    expect(replay.rows('step').map(({ step }) => step)).toEqual([2]);
+    expect(replay.arithmetic()).toEqual(run.arithmetic().slice(1));
+    expect(replay.adapterSum()).toBe(run.adapterSum());
   });
 
   it('the source plays both phases of a step, keeps its state over a kill, and repeats the step to the same weights', { tags: 'long' }, async () => {

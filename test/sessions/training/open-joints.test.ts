@@ -2,14 +2,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { openLosses, openPlayedRoles, openSource } from '../../../src/sessions/training/open-joints.ts';
+import { openLosses, openOwnCredit, openPlayedRoles, openSource } from '../../../src/sessions/training/open-joints.ts';
 import { ConfigError, TrainingError } from '../../../src/core/errors.ts';
-import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
 import { PhaseClock } from '../../../src/trainer/loop/phase-clock.ts';
 import type { SourceContext } from '../../../src/trainer/trajectory-source.ts';
 import { updatePolicy } from '../../../src/trainer/loop/update-policy.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
-import { passOptions, passOver, PLAIN, rollouts } from '../../trainer/credit/credit-cases.ts';
+import { credits, passOptions, passOver, PLAIN, rollouts } from '../../trainer/credit/credit-cases.ts';
 import { someConfig } from '../../trainer/some-config.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-loss-'));
@@ -34,7 +33,7 @@ async function stepWith(table: Record<string, unknown>) {
   const algorithm = { advantage: PLAIN, ...(table['algorithm'] as object) };
   const config = someConfig({ ...table, algorithm });
   const losses = await openLosses(config, new CountingEnv({ rows: 2 }));
-  const work = await new GroupCredit(config).assign(rollouts({ a: [1, 0] }), passOver());
+  const work = await credits(config).assign(rollouts({ a: [1, 0] }), passOver());
   const adam = { learningRate: 1, beta1: 0.9, beta2: 0.9, epsilon: 1e-8, weightDecay: 0, maxGradNorm: null };
   return updatePolicy(work, losses, { ...passOptions(), algorithm: config.algorithm, adam, version: 3, timer: new PhaseClock(1, {}) });
 }
@@ -127,5 +126,34 @@ describe('openSource of rollouts_file', () => {
     expect(stream(context)).toBe(stream(context));
     const file = (await openSource(someConfig({ rollouts_file: 'theirs.jsonl' })))!;
     expect(file(context)).not.toBe(file(context));
+  });
+});
+
+describe('openOwnCredit', () => {
+  const credit =
+    'export const createCredit = ({ offset = 0 }) => ({ assign: ({ groups }) => ({ advantages: groups.map((group) => group.map(({ reward }) => reward - offset)) }) });';
+  const opened = (use: string, rest: object = {}) => openOwnCredit(someConfig({ algorithm: { advantage: { use } }, ...rest }));
+
+  it('opens the credit of a module and of the environment, and none for a built-in one', async () => {
+    const use = moduleWith(credit);
+    expect(await opened('outcome')).toBeNull();
+    expect(await opened(use)).toMatchObject({ module: `${use} (algorithm.advantage.use)` });
+    expect(await opened('environment', { environment: { id: use } })).toMatchObject({ module: use });
+  });
+
+  it.each([
+    ['turn', /^algorithm.advantage.use = "turn" is not a credit.*; it is one of outcome, environment or a module \(.\/my-credit.ts\)$/],
+    ['./missing.ts', /^There is no module .*missing.ts \(algorithm.advantage.use\); name a file/],
+  ])('refuses %s', async (use, message) => {
+    await expect(opened(use)).rejects.toThrow(message);
+    await expect(opened(use)).rejects.toThrow(ConfigError);
+  });
+
+  it('refuses a module or an environment without createCredit, and one that throws, before a run begins', async () => {
+    const none = moduleWith('export const x = 1;');
+    await expect(opened(none)).rejects.toThrow(`${none} (algorithm.advantage.use) does not export a function createCredit`);
+    await expect(opened('environment', { environment: { id: none } })).rejects.toThrow(`exports createCredit, but ${none} exports none`);
+    const failing = moduleWith("export const createCredit = () => { throw new Error('rate must be below 1'); };");
+    await expect(opened(failing)).rejects.toThrow(`createCredit of ${failing} (algorithm.advantage.use) failed: `);
   });
 });

@@ -1,10 +1,9 @@
 /** What `constant_groups` does to the gradient: one group of eight informs, by the ratio loss of the registry. */
 import { describe, expect, it } from 'vitest';
-import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
 import { evaluateTerms, termCounts } from '../../../src/trainer/loop/evaluate-terms.ts';
 import { lossTerms } from '../../../src/trainer/losses/loss-terms.ts';
 import { someConfig } from '../some-config.ts';
-import { passOver, PLAIN, rollouts } from './credit-cases.ts';
+import { credits, passOver, PLAIN, rollouts } from './credit-cases.ts';
 
 const [RIGHT, WRONG] = [Array.from({ length: 8 }, () => 1), Array.from({ length: 8 }, () => 0)];
 /** Eight rows of eight rollouts with two tokens each; only the first row has different rewards, four of each. */
@@ -13,7 +12,7 @@ const ROWS = { a: [1, 0, 1, 0, 1, 0, 1, 0], b: RIGHT, c: WRONG, d: RIGHT, e: WRO
 /** dLoss / dlogProb of the first token of the first rollout, whose advantage is 1, at ratio 1. */
 async function firstSlope(algorithm: object): Promise<number> {
   const config = someConfig({ algorithm: { advantage: PLAIN, ...algorithm } });
-  const { groups } = await new GroupCredit(config).assign(rollouts(ROWS), passOver());
+  const { groups } = await credits(config).assign(rollouts(ROWS), passOver());
   const sequences = groups.flat().map((sequence) => ({ ...sequence, oldLogProbs: null, referenceLogProbs: null }));
   const terms = lossTerms(config, { algorithm: config.algorithm, responseTokens: 16 });
   const counts = terms.map((term) => termCounts(term, sequences));

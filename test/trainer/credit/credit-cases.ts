@@ -1,5 +1,7 @@
 /** Rollouts for the tests of credit, a backend whose log-probs a test writes down, and readings of what was credited. */
-import type { CreditedBatch, LogProbPass } from '../../../src/trainer/credit.ts';
+import type { Credit, CreditedBatch, LogProbPass } from '../../../src/trainer/credit.ts';
+import { creditBatch, type CreditOptions } from '../../../src/trainer/credit/credit-batch.ts';
+import { builtInCredit } from '../../../src/trainer/credit/registry.ts';
 import type { ForwardOptions, ForwardResult, PackedBatch } from '../../../src/trainer/gradient-backend.ts';
 import { logProbPass, type PassOptions } from '../../../src/trainer/gradients/log-prob-pass.ts';
 import { TokenBudget } from '../../../src/trainer/gradients/token-budget.ts';
@@ -72,4 +74,14 @@ export function advantageOf(batch: CreditedBatch): Record<string, number | undef
   const all = Object.entries(advantagesOf(batch));
   for (const [id, own] of all) if (new Set(own).size > 1) throw new Error(`The tokens of ${id} are credited differently: ${own.join(', ')}`);
   return Object.fromEntries(all.map(([id, own]) => [id, own[0]]));
+}
+
+/** The built-in credit of a configuration, or another one: `assign` gives the sequences that a step trains on. */
+export function credits(config: CreditOptions['config'], credit: Credit = builtInCredit(config)) {
+  let step = 0;
+  return {
+    assign: (given: readonly Trajectory[], pass: LogProbPass = passOver()) => creditBatch(credit, given, { config, step: ++step, pass }),
+    saveState: async (directory: string) => credit.saveState?.(directory),
+    loadState: async (directory: string) => credit.loadState?.(directory),
+  };
 }

@@ -1,14 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { RewardError } from '../../../src/core/errors.ts';
-import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
 import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
-import { advantageOf, passOver, PLAIN, rollouts, row, spoken, TableBackend } from './credit-cases.ts';
+import { advantageOf, credits, passOver, PLAIN, rollouts, row, spoken, TableBackend } from './credit-cases.ts';
 
 const credited = (given: readonly Trajectory[], algorithm: object = {}, rest: object = {}, backend?: TableBackend) =>
-  new GroupCredit(someConfig({ algorithm, rollouts: rest })).assign(given, passOver(backend));
+  credits(someConfig({ algorithm, rollouts: rest })).assign(given, passOver(backend));
 const plain = (given: readonly Trajectory[], algorithm: object = {}) => credited(given, { advantage: PLAIN, ...algorithm });
 
 describe('GroupCredit', () => {

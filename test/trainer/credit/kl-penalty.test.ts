@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { creditable, rewardPenalties } from '../../../src/trainer/credit/kl-penalty.ts';
-import { openCredit } from '../../../src/trainer/credit/scope-credit.ts';
 import { someConfig } from '../some-config.ts';
-import { passOver } from './credit-cases.ts';
+import { credits, passOver } from './credit-cases.ts';
 import { trajectory } from '../some-trajectories.ts';
 import { StillBackend } from '../still-backend.ts';
 
@@ -45,7 +44,7 @@ describe('rewardPenalties', () => {
     const kl = { coefficient: 0.1, placement: 'reward', estimator: 'k1' };
     const values = async (scope: string, rest: object = {}) => {
       const config = someConfig({ algorithm: { kl: { ...kl, ...rest }, advantage: { scope } } });
-      return (await openCredit(config).assign(ROLLOUTS, passOver())).values;
+      return (await credits(config).assign(ROLLOUTS, passOver())).values;
     };
     for (const scope of ['group', 'batch']) expect((await values(scope))['kl']).toBeCloseTo((0.5 - 2 + 0 + 0) / 4, 6);
     expect(await values('group', { coefficient: 0 })).not.toHaveProperty('kl');

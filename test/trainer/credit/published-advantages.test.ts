@@ -4,8 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { parseTrain } from '../../cli/train/parse-train.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { trainingConfigFromWire } from '../../../src/schemas/training-config.ts';
-import { openCredit } from '../../../src/trainer/credit/scope-credit.ts';
-import { advantagesOf, passOver, spoken, TableBackend } from './credit-cases.ts';
+import { advantagesOf, credits, passOver, spoken, TableBackend } from './credit-cases.ts';
 
 const CONFIGS = join(import.meta.dirname, '../../../configs/train');
 
@@ -83,7 +82,7 @@ async function credited(file: string, estimator: Estimator, flags: readonly stri
     for (const [t, token] of tokens.entries()) if (token !== null) reference[10 * i + t + 1] = token[1];
     return { ...spoken(`a/${i}`, reward, sampled), ...(rollouts.rolloutsPerExample === 1 ? { groupId: `row ${i}` } : {}) };
   });
-  const batch = await openCredit({ algorithm: { ...algorithm, kl }, rollouts }).assign(given, passOver(new TableBackend({ initial: reference })));
+  const batch = await credits({ algorithm: { ...algorithm, kl }, rollouts }).assign(given, passOver(new TableBackend({ initial: reference })));
   return Object.values(advantagesOf(batch));
 }
 

@@ -3,10 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ResultsError, RewardError } from '../../../src/core/errors.ts';
-import { openCredit, ScopeCredit } from '../../../src/trainer/credit/scope-credit.ts';
 import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { someConfig } from '../some-config.ts';
-import { advantageOf, advantagesOf, passOver, PLAIN, rollouts, row, spoken, TableBackend } from './credit-cases.ts';
+import { advantageOf, advantagesOf, credits, passOver, PLAIN, rollouts, row, spoken, TableBackend } from './credit-cases.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'vf-credit-'));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -14,7 +13,7 @@ let folders = 0;
 const newFolder = () => mkdtempSync(join(root, `${++folders}-`));
 
 const opened = (advantage: object, algorithm: object = {}, rest: object = {}) =>
-  new ScopeCredit(someConfig({ algorithm: { advantage: { scope: 'batch', ...PLAIN, ...advantage }, ...algorithm }, rollouts: rest }));
+  credits(someConfig({ algorithm: { advantage: { scope: 'batch', ...PLAIN, ...advantage }, ...algorithm }, rollouts: rest }));
 const credited = (given: readonly Trajectory[], ...settings: Parameters<typeof opened>) => opened(...settings).assign(given, passOver());
 
 /** Two rows of each role and task, one rollout each; the rewards of one scope are 1 and 0, of another 9 and 5, of the last 4 and 0. */
@@ -203,11 +202,11 @@ describe('the running statistics of a scope', () => {
   });
 });
 
-describe('openCredit', () => {
+describe('builtInCredit', () => {
   it('compares within groups by default, and within scopes where the configuration says so', async () => {
     const given = rollouts({ a: [1, 0], b: [9, 9] });
     const of = async (scope: string) =>
-      advantageOf(await openCredit(someConfig({ algorithm: { advantage: { ...PLAIN, scope, std: 'none' } } })).assign(given, passOver()));
+      advantageOf(await credits(someConfig({ algorithm: { advantage: { ...PLAIN, scope, std: 'none' } } })).assign(given, passOver()));
     expect(await of('group')).toEqual({ 'a/0': 0.5, 'a/1': -0.5, 'b/0': 0, 'b/1': 0 });
     expect(await of('batch')).toEqual({ 'a/0': -3.75, 'a/1': -4.75, 'b/0': 4.25, 'b/1': 4.25 });
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/core/errors.ts';
-import { isLossModule, lossTerms } from '../../../src/trainer/losses/loss-terms.ts';
+import { lossTerms } from '../../../src/trainer/losses/loss-terms.ts';
 import { nllLoss } from '../../../src/trainer/losses/nll-loss.ts';
 import type { LossFactory } from '../../../src/trainer/losses/registry.ts';
 import { countTokens } from '../../../src/trainer/losses/token-counts.ts';
@@ -78,11 +78,5 @@ describe('lossTerms', () => {
     const open = () => of({ algorithm: { loss: { use: './mine.ts' } } }, { './mine.ts': factory });
     expect(open).toThrow(ConfigError);
     expect(open).toThrow(/^createLoss of .\/mine.ts \(algorithm.loss.use\) must return \{ needs: \{ old, reference, sampler \}, evaluate/);
-  });
-});
-
-describe('isLossModule', () => {
-  it('is a path, not an id', () => {
-    expect(['ratio', 'nll', './a.ts', 'a.js', 'dir/a', 'dir\\a'].map(isLossModule)).toEqual([false, false, true, true, true, true]);
   });
 });

@@ -1,0 +1,150 @@
+/**
+ * A credit of an environment or a user's module, which no compiler has checked. A missing part, a wrong result or an error of its own becomes one line that names the
+ * module, the rollout and the shape that is wanted: an advantage at the wrong rollout would train without an error.
+ */
+import { readdir } from 'node:fs/promises';
+import { ConfigError, ownCodeText, RewardError, TrainingError, VfError } from '../../core/errors.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import {
+  type Advantage,
+  type Credit,
+  type CreditAssignment,
+  type CreditBatch,
+  type CreditFactory,
+  CREDIT_PREFIX,
+  type CreditRollout,
+} from '../credit.ts';
+
+/** @param module the name that the user gave, with its key: `./my-credit.ts (algorithm.advantage.use)` */
+export function checkedCredit(createCredit: CreditFactory, config: TrainingConfig, module: string): Credit {
+  const { kl, advantage, constantGroups } = config.algorithm;
+  const credit = checkedMethods(created(createCredit, config, module), module);
+  if (kl.coefficient > 0 && kl.placement === 'reward' && credit.needs?.penalties !== true)
+    throw new ConfigError(
+      `algorithm.kl.placement must be "loss" with the credit ${module}, which does not subtract a penalty from the reward (needs: { penalties: true }); got "reward"`,
+    );
+  return {
+    ...(credit.needs === undefined ? {} : { needs: credit.needs }),
+    async assign(batch) {
+      if (batch.groups.length === 0) return { advantages: [] };
+      const assigned = await own('assign', module, () => credit.assign(batch));
+      const problem = isObject(assigned) ? assignmentProblem(assigned, batch) : 'it must be { advantages }';
+      if (problem !== null) throw new ConfigError(`assign of the credit ${module} returned a wrong value in step ${batch.step}: ${problem}`);
+      return withConstants(assigned, constantGroups, advantage.use);
+    },
+    ...(credit.saveState === undefined ? {} : { saveState: (directory) => own('saveState', module, () => credit.saveState!(directory)) }),
+    ...(credit.loadState === undefined
+      ? {}
+      : {
+          async loadState(directory) {
+            // A checkpoint of a run that had another credit then has no files of this one.
+            if ((await filesIn(directory)).length > 0) await own('loadState', module, () => credit.loadState!(directory));
+          },
+        }),
+  };
+}
+
+function created(createCredit: CreditFactory, config: TrainingConfig, module: string): Credit {
+  try {
+    return createCredit(config.algorithm.advantage.args, { config });
+  } catch (cause) {
+    if (cause instanceof VfError) throw cause;
+    throw new ConfigError(`createCredit of ${module} failed: ${ownCodeText(cause)}`, { cause });
+  }
+}
+
+const METHODS = ['assign', 'saveState', 'loadState'] as const;
+const SHAPE = '{ assign(batch) }, and saveState(directory) and loadState(directory) if it has a state';
+
+function checkedMethods(credit: Credit | null | undefined, module: string): Credit {
+  if (credit instanceof Promise) throw new ConfigError(`createCredit of ${module} must not be async: it must return ${SHAPE}`);
+  const has = (method: 'assign' | 'saveState' | 'loadState') => credit?.[method] !== undefined;
+  if (!credit || !has('assign') || METHODS.some((method) => has(method) && typeof credit[method] !== 'function'))
+    throw new ConfigError(`createCredit of ${module} must return ${SHAPE}`);
+  if (has('saveState') !== has('loadState'))
+    throw new ConfigError(
+      `createCredit of ${module} returns ${has('saveState') ? 'saveState without loadState' : 'loadState without saveState'}. A credit with a state needs both, so that a resumed run goes on with it`,
+    );
+  const { needs } = credit;
+  if (needs !== undefined && (!isObject(needs) || Object.entries(needs).some(([name, need]) => name !== 'penalties' || typeof need !== 'boolean')))
+    throw new ConfigError(`needs of the credit ${module} must be { penalties: true } or left out, got ${shown(needs)}`);
+  return credit;
+}
+
+/** Runs a method of the credit; an error of its own code names the module and the line that threw. */
+async function own<T>(method: string, module: string, run: () => T | Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (cause) {
+    // `groupAdvantages` was given a value that is no number: an error of the credit, too.
+    if (cause instanceof RewardError) throw new TrainingError(`${method} of the credit ${module} failed: ${cause.message}`, { cause });
+    if (cause instanceof VfError) throw cause;
+    throw new TrainingError(`${method} of the credit ${module} failed: ${ownCodeText(cause)}`, { cause });
+  }
+}
+
+/** Counts the groups that teach nothing, and leaves them out if the run drops them. */
+function withConstants(assigned: CreditAssignment, constantGroups: 'keep' | 'drop', use: string): CreditAssignment {
+  const isConstant = assigned.advantages.map((group) =>
+    group.every((advantage) => valuesOf(advantage).every((value) => value === 0 || value === null)),
+  );
+  const left = assigned.advantages.map((group, g) => (isConstant[g] && constantGroups === 'drop' ? group.map(() => null) : group));
+  return {
+    advantages: left,
+    values: { groups_constant: isConstant.filter(Boolean).length, groups_too_small: 0, ...assigned.values },
+    constantReason: assigned.constantReason ?? `the credit ${use} gave every rollout 0, or left it out`,
+  };
+}
+
+function assignmentProblem({ advantages, values = {}, constantReason = '' }: CreditAssignment, { groups }: CreditBatch): string | null {
+  if (!Array.isArray(advantages)) return `advantages must be a list with a list for each of the ${groups.length} groups, got ${shown(advantages)}`;
+  if (advantages.length !== groups.length) return `advantages must have a list for each of the ${groups.length} groups, got ${advantages.length}`;
+  for (const [g, members] of groups.entries()) {
+    const given: unknown = advantages[g];
+    const place = `advantages[${g}], of the row ${members[0]!.trajectory.groupId},`;
+    if (!Array.isArray(given)) return `${place} must be a list with one entry for each of its ${members.length} rollouts, got ${shown(given)}`;
+    if (given.length !== members.length) return `${place} must have one entry for each of its ${members.length} rollouts, got ${given.length}`;
+    for (const [i, member] of members.entries()) {
+      const problem = advantageProblem(given[i], member);
+      if (problem !== null) return `advantages[${g}][${i}], of the rollout ${member.trajectory.rolloutId}, ${problem}`;
+    }
+  }
+  if (!isObject(values)) return 'values must be an object of metrics';
+  for (const [name, value] of Object.entries(values)) {
+    if (!name.startsWith(CREDIT_PREFIX)) return `the value "${name}" must be called "${CREDIT_PREFIX}${name}"`;
+    if (value !== null && (typeof value !== 'number' || !Number.isFinite(value)))
+      return `the value "${name}" must be a finite number, or null if it was not measured; got ${shown(value)}`;
+  }
+  return typeof constantReason === 'string' ? null : `constantReason must be text, got ${shown(constantReason)}`;
+}
+
+const FORMS = 'must be a number, a list with a number for each turn, a Float64Array with a number for each token, or null to leave it out';
+
+/** Describes why it is no advantage of the rollout; null if it is one. */
+export function advantageProblem(advantage: unknown, { turns, tokens }: CreditRollout): string | null {
+  if (advantage instanceof Promise) return 'is a promise; await it, with Promise.all for a list';
+  const isPerToken = advantage instanceof Float64Array;
+  if (advantage !== null && typeof advantage !== 'number' && !Array.isArray(advantage) && !isPerToken) return `${FORMS}; got ${shown(advantage)}`;
+  if (isPerToken && advantage.length !== tokens) return `must have a number for each of its ${tokens} tokens, got ${advantage.length}`;
+  if (Array.isArray(advantage) && advantage.length !== turns.length)
+    return `must have a number for each of its ${turns.length} turns, got ${advantage.length}${advantage.length === tokens ? '; give one for each token as a Float64Array' : ''}`;
+  const values = valuesOf(advantage as Advantage);
+  const at = values.findIndex((value) => value !== null && !Number.isFinite(value));
+  if (at === -1) return null;
+  const where = typeof advantage === 'number' ? '' : isPerToken ? ` at token ${at}` : ` at turn ${at}`;
+  return `must be finite, got ${shown(values[at])}${where}`;
+}
+
+function valuesOf(advantage: Advantage): readonly (number | null)[] {
+  return advantage === null ? [] : typeof advantage === 'number' ? [advantage] : [...advantage];
+}
+
+async function filesIn(directory: string): Promise<readonly string[]> {
+  return readdir(directory).catch(() => []);
+}
+
+function shown(value: unknown): string {
+  if (typeof value === 'number') return String(value);
+  return ArrayBuffer.isView(value) ? `a ${value.constructor.name}` : (JSON.stringify(value) ?? String(value));
+}

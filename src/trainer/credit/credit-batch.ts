@@ -1,0 +1,80 @@
+/**
+ * Credits a batch: gives the finished rollouts to a credit, and makes sequences with an advantage for every token of what it says they are worth. Signs, the weights of
+ * stale rollouts and masks of truncated ones are applied here, for every credit alike. The tokens of supervised rows have their weights.
+ */
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import {
+  type Advantage,
+  byGroup,
+  type Credit,
+  type CreditedBatch,
+  type CreditRollout,
+  demonstration,
+  type LogProbPass,
+  trainingSequence,
+  type TrainingSequence,
+} from '../credit.ts';
+import { isDemonstration, type Trajectory } from '../trajectory.ts';
+import { creditable, penaltyValues, rewardPenalties } from './kl-penalty.ts';
+import { turnsOf } from './rollout-turns.ts';
+
+export interface CreditOptions {
+  readonly config: Pick<TrainingConfig, 'algorithm' | 'rollouts'>;
+  readonly step: number;
+  /** For a KL penalty in the reward, which needs log-probs under the policy at the start of the run. */
+  readonly pass: LogProbPass;
+}
+
+export async function creditBatch(credit: Credit, trajectories: readonly Trajectory[], options: CreditOptions): Promise<CreditedBatch> {
+  const demonstrations = trajectories.filter(isDemonstration).map((row) => [demonstration(row)]);
+  const played = byGroup(trajectories.filter((trajectory) => !isDemonstration(trajectory))).flat();
+  if (played.length === 0) return { groups: demonstrations, values: {}, constantReason: 'no rollout was played' };
+  const { config, step, pass } = options;
+  const penalties = credit.needs?.penalties === true ? await rewardPenalties(played, config.algorithm, pass) : null;
+  const finished = creditable(played, penalties);
+  const groups = byGroup(finished).map((members) => members.map((member) => creditRollout(member, penalties?.get(member) ?? null)));
+  const credited = new Set(finished);
+  const assigned = await credit.assign({ step, groups, failed: played.filter((trajectory) => !credited.has(trajectory)) });
+  const sequences = groups.map((members, g) => members.flatMap((member, i) => sequenceOf(member, assigned.advantages[g]![i]!, config) ?? []));
+  return {
+    groups: [...sequences.filter((members) => members.length > 0), ...demonstrations],
+    values: {
+      groups: groups.length,
+      sequences_dropped: played.filter(({ reward }) => reward !== null).length - finished.length,
+      ...penaltyValues(penalties, config.algorithm),
+      ...assigned.values,
+    },
+    constantReason: assigned.constantReason ?? 'the credit of every rollout is 0',
+  };
+}
+
+/** The trajectory, which has a reward, as a credit sees it. */
+export function creditRollout(trajectory: Trajectory, penalties: Float64Array | null = null): CreditRollout {
+  let turns: CreditRollout['turns'] | null = null;
+  return {
+    trajectory,
+    reward: trajectory.reward!,
+    tokens: trajectory.targets.length,
+    get turns() {
+      return (turns ??= turnsOf(trajectory));
+    },
+    penalties,
+  };
+}
+
+/** Null for a rollout that is left out. */
+function sequenceOf(rollout: CreditRollout, advantage: Advantage, { algorithm, rollouts }: CreditOptions['config']): TrainingSequence | null {
+  if (advantage === null) return null;
+  const { trajectory, turns } = rollout;
+  const factor = (algorithm.negateAdvantages ? -1 : 1) * (trajectory.staleWeight ?? 1);
+  const perToken = new Float64Array(trajectory.targets.length);
+  let isTrained: ((token: number) => boolean) | null = null;
+  if (typeof advantage === 'number') perToken.fill(factor * advantage);
+  else if (advantage instanceof Float64Array) for (const [t, value] of advantage.entries()) perToken[t] = factor * value;
+  else {
+    for (const [i, { start, end }] of turns.entries()) perToken.fill(factor * (advantage[i] ?? NaN), start, end);
+    if (advantage.includes(null)) isTrained = (token) => !Number.isNaN(perToken[token]);
+  }
+  if (rollouts.truncated === 'mask' && trajectory.isTruncated) isTrained = () => false;
+  return trainingSequence(trajectory, perToken, isTrained);
+}
