@@ -19,6 +19,7 @@ export async function assertTrainable(
 ): Promise<void> {
   refuseProgram(environment);
   refuseExperts(model.path, lora.targets);
+  assertFits(rollouts.maxTokens, modelFacts(model.path).contextLength, model.path);
   if (steps > 0 && rolloutsFile === null && source === null) stepsPerPass(environment.train, rollouts.examplesPerStep);
   if (environment.turnFormat !== 'chat' || !existsSync(join(model.path, 'tokenizer.json'))) return;
   const [{ openLocalTokenizer }, { templateTraits }] = await Promise.all([
@@ -35,6 +36,14 @@ export async function assertTrainable(
   const { seesImages: images } = modelFacts(model.path);
   const capabilities = { kind: 'tokens', maxModelLen: null, tokenizerHash: null, logProbsMode: 'unknown', images, ...traits } as const;
   assertPlayable(environment, { name: model.path, capabilities });
+}
+
+/** Throws ConfigError for a limit of new tokens that no generation can reach, because prompt and generation share the window. `window` is null if it is unknown. */
+export function assertFits(maxTokens: number | null, window: number | null, whose: string): void {
+  if (maxTokens === null || window === null || maxTokens < window) return;
+  throw new ConfigError(
+    `rollouts.max_tokens is ${maxTokens}, but ${whose} has a window of ${window} tokens for prompt and generation together. Lower rollouts.max_tokens, or serve the model with a larger window.`,
+  );
 }
 
 const ATTENTION = ['q_proj', 'k_proj', 'v_proj', 'o_proj'];

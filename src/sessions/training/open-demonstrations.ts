@@ -62,6 +62,9 @@ async function tokenised(rows: Demonstrations, given: Tokenising): Promise<Demon
   // The same with and without a server, whose window may be smaller than the model's.
   const windows = [contextLength, session.client.capabilities.maxModelLen, session.backend.capabilities.maxTokens];
   const limit = Math.min(config.sft.maxLength ?? Infinity, ...windows.map((window) => window ?? Infinity));
+  const { maxLength } = config.sft;
+  if (maxLength !== null && maxLength > limit)
+    given.warn(`sft.max_length is ${maxLength}, but the window is ${plural(limit, 'token')}, so that rows may have that many`);
   const pictures = await picturesOf(config, environment, session.client.capabilities.imageTokens ?? null);
   if (session.isServed === false) {
     const tokenizer = { ...(await openDemonstrationTokenizer(config.model.path, environment.turnFormat)), ...pictures };

@@ -28,7 +28,7 @@ import { trainingPrices } from '../policy/run-prices.ts';
 import { secretsOf } from '../policy/secrets.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import { assertTakesAdapters, checkPolicyProbe } from './check-policy-server.ts';
-import { assertTrainable } from './assert-trainable.ts';
+import { assertFits, assertTrainable } from './assert-trainable.ts';
 import { type EvaluationLabel, evaluationLabel } from '../../reports/training/evaluation-label.ts';
 import { assertReadsImages, assertWorkerStarts, openBackend } from './open-backend.ts';
 import { openEnvironments } from '../environment/open-environment.ts';
@@ -115,6 +115,7 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
   const server = opened.use(await openPolicyServers(options, environment, { playsRoles, showsImages: images }));
   const { probe, present } = await checkedProbe(server, { ...options, images });
   for (const each of new Set([environment, evaluation])) assertPlayable(each, { name: probe.model, capabilities: probe });
+  assertFits(config.rollouts.maxTokens, probe.maxModelLen, `${probe.model} at the policy server`);
   if (config.policy.baseUrl !== null) await assertTakesAdapters({ ...server, baseUrls: present }, signal);
   let client: PolicyClient | null = null;
   const roles = opened.use(

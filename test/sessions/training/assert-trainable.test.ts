@@ -7,7 +7,13 @@ import { RunImages } from '../../../src/files/run-images.ts';
 const ROOT = join(import.meta.dirname, '../../..');
 const SQUARES = join(ROOT, 'recipes/vlm/squares');
 const ATTENTION = ['q_proj', 'k_proj', 'v_proj', 'o_proj'];
-const RUN = { lora: { targets: [...ATTENTION, 'up_proj'] }, rollouts: { examplesPerStep: 12 }, steps: 1, rolloutsFile: null, source: null };
+const RUN = {
+  lora: { targets: [...ATTENTION, 'up_proj'] },
+  rollouts: { examplesPerStep: 12, maxTokens: null },
+  steps: 1,
+  rolloutsFile: null,
+  source: null,
+};
 
 describe('assertTrainable', () => {
   let environment: Environment;
@@ -31,6 +37,13 @@ describe('assertTrainable', () => {
     );
     const run = { ...RUN, lora: { targets: ATTENTION }, model: { path: experts } };
     await expect(assertTrainable(environment, run as unknown as Parameters<typeof assertTrainable>[1])).resolves.toBeUndefined();
+  });
+
+  it('refuses a limit of new tokens that leaves the window no room for a prompt', async () => {
+    const run = { ...RUN, rollouts: { ...RUN.rollouts, maxTokens: 2048 }, model: { path: join(ROOT, 'models/nano-base') } };
+    await expect(assertTrainable(environment, run as unknown as Parameters<typeof assertTrainable>[1])).rejects.toThrow(
+      /^rollouts.max_tokens is 2048, but .*nano-base has a window of 2048 tokens for prompt and generation together/,
+    );
   });
 
   it('refuses a text model there in one line', async () => {
