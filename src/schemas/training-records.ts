@@ -72,17 +72,23 @@ export const CheckpointSchema = object({
 export type WireCheckpoint = XStatic<typeof CheckpointSchema>;
 
 /** `run.json`. */
-export const TrainingRunSchema = object({
-  schema_version: only(2),
-  run_id: text,
-  /** ISO 8601, like all times here. */
-  started_at: text,
-  finished_at: textOrNull,
-  /** SHA-256 of the configuration. */
-  config_digest: text,
-  /** One per process that worked on the run, oldest first. */
-  attempts: listOf(object({ id: text, started_at: text, package_version: text, node_version: text })),
-});
+export const TrainingRunSchema = object(
+  {
+    schema_version: only(2),
+    run_id: text,
+    /** ISO 8601, like all times here. */
+    started_at: text,
+    finished_at: textOrNull,
+    /** SHA-256 of the configuration. */
+    config_digest: text,
+    /** One per process that worked on the run, oldest first. */
+    attempts: listOf(object({ id: text, started_at: text, package_version: text, node_version: text })),
+  },
+  {
+    /** SHA-256 of the files that a setting names, by setting and file; of rollouts with the number of bytes before it. Absent in runs of earlier versions. */
+    inputs: byName(byName(text)),
+  },
+);
 export type WireTrainingRun = XStatic<typeof TrainingRunSchema>;
 
 /** One line of `metrics.jsonl`; every further key is a metric: a number, or null if it was not measured. */

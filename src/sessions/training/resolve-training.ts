@@ -44,6 +44,8 @@ export interface TrainingSetup extends ResolvedConfig {
   readonly resumeDirectory: string | null;
   /** Differences from the resumed run's record, all of them allowed. */
   readonly changes: readonly ConfigDifference[];
+  /** Also other contents of the files that the configuration names; null if the caller has no flag for it. */
+  readonly allowsChanges: boolean | null;
   /** Sent to the server at policy.base_url; null sends none. */
   readonly apiKey: string | null;
   /** Values that must not be printed or written. */
@@ -103,7 +105,8 @@ async function readSetup(
   // Hidden secrets were given again, otherwise the line above has thrown.
   const before = resolveTrainingConfig([withSecretsOf(recorded, resumed.wire)]).wire;
   assertResumable(before, resumed.wire, options);
-  return setup(resumed, { variables, resumeDirectory: directory, changes: describeDifferences(before, resumed.wire, options) });
+  const changes = describeDifferences(before, resumed.wire, options);
+  return setup(resumed, { variables, resumeDirectory: directory, changes, allowsChanges: given.resume.allowChanges });
 }
 
 /** Layers of the preset, file and environment that the request names. */
@@ -251,16 +254,19 @@ function isHidden(recorded: unknown): boolean {
   return Array.isArray(recorded) ? recorded.some(isHidden) : typeof recorded === 'string' && recorded.includes('***');
 }
 
-type Extras = Partial<Pick<TrainingSetup, 'resumeDirectory' | 'changes' | 'notices'>> & { readonly variables: NodeJS.ProcessEnv };
+type Extras = Partial<Pick<TrainingSetup, 'resumeDirectory' | 'changes' | 'allowsChanges' | 'notices'>> & { readonly variables: NodeJS.ProcessEnv };
 
-function setup(resolved: ResolvedConfig, { variables, resumeDirectory = null, changes = [], notices = [] }: Extras): TrainingSetup {
+function setup(
+  resolved: ResolvedConfig,
+  { variables, resumeDirectory = null, changes = [], allowsChanges = null, notices = [] }: Extras,
+): TrainingSetup {
   const { policy, environment } = resolved.wire;
   const apiKey = policy.api_key_var === null ? null : apiKeyFrom(policy.api_key_var, resolved.origin('policy.api_key_var'), variables);
   const named = { args: environment.args, eval_args: environment.eval_args, env: policy.launch?.env ?? {} };
   const { model, api_key_var: keyVariable } = policy;
   const server = { kind: 'endpoint', model, baseUrls: [policy.base_url ?? []].flat(), apiKey, keyVariable, headers: {} } as const;
   const secrets = secretsOf({ servers: [server], settings: [named] });
-  return { ...resolved, resumeDirectory, changes, apiKey, secrets, notices };
+  return { ...resolved, resumeDirectory, changes, allowsChanges, apiKey, secrets, notices };
 }
 
 function apiKeyFrom(variable: string, source: string, variables: NodeJS.ProcessEnv): string {

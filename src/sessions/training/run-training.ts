@@ -10,6 +10,7 @@ import { Transcripts, type TranscriptsOptions } from '../../reports/training/tra
 import type { RoleStats } from '../../schemas/role-stats.ts';
 import type { RunCost } from '../../schemas/run-cost.ts';
 import { withLocalBase } from '../policy/local-base.ts';
+import { compareInputs } from './named-inputs.ts';
 import type { OpenedTraining } from './open-training.ts';
 import { trainingRunsFolder, type TrainingSetup } from './resolve-training.ts';
 import { trainingCost } from './training-cost.ts';
@@ -119,6 +120,8 @@ interface Run {
 
 async function runIn(directory: TrainingDirectory, { setup, config }: Run, host: TrainingHost): Promise<EndedTraining> {
   const attempt = attemptName(config.name);
+  const { inputs, changes } = await compareInputs(directory.run, { wire: setup.wire, allows: setup.allowsChanges });
+  directory.keepInputs(inputs);
   await directory.beginAttempt({ id: attempt, startedAt: new Date(), packageVersion: packageVersion() });
   const { paths } = directory;
   const watch = await host.watch(directory);
@@ -132,7 +135,7 @@ async function runIn(directory: TrainingDirectory, { setup, config }: Run, host:
       ...host,
       config,
       changed: {
-        changes: setup.changes.map((change) => host.redact(differenceText(change))),
+        changes: [...setup.changes.map((change) => host.redact(differenceText(change))), ...changes],
         isEvaluatedAgain: setup.changes.some(({ key }) => key === 'evaluation.temperature'),
         isUpdatedOtherwise: setup.changes.some(({ key }) => /^(optimizer|algorithm)\./.test(key)),
       },

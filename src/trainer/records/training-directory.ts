@@ -50,6 +50,7 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
   readonly #lock: AsyncDisposable;
   #run: WireTrainingRun;
   #nextConfig: ConfigText | null = null;
+  #inputs: WireTrainingRun['inputs'];
 
   private constructor(path: string, lock: AsyncDisposable, run: WireTrainingRun) {
     this.path = path;
@@ -133,13 +134,25 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
     this.#nextConfig = changed;
   }
 
+  /** Holds the digests of the run's inputs until `begin` writes them. */
+  keepInputs(inputs: NonNullable<WireTrainingRun['inputs']>): void {
+    this.#inputs = inputs;
+  }
+
   /** Called before this process does any work: saves changed settings, and marks the run as unfinished. */
   async begin(): Promise<void> {
     const changed = this.#nextConfig;
     this.#nextConfig = null;
     if (changed !== null) await replaceFile(this.paths.config, (write) => write(Buffer.from(changed.config, 'utf8')));
-    if (changed === null && this.#run.finished_at === null) return;
-    await this.#save({ ...this.#run, finished_at: null, ...(changed === null ? {} : { config_digest: changed.configDigest }) });
+    const inputs = this.#inputs ?? this.#run.inputs ?? {};
+    const hasOthers = JSON.stringify(inputs) !== JSON.stringify(this.#run.inputs ?? {});
+    if (changed === null && !hasOthers && this.#run.finished_at === null) return;
+    await this.#save({
+      ...this.#run,
+      finished_at: null,
+      ...(changed === null ? {} : { config_digest: changed.configDigest }),
+      ...(hasOthers ? { inputs } : {}),
+    });
   }
 
   /** Records that this process opened the run, with the versions of vf-search and Node. */
