@@ -1,6 +1,7 @@
 /** Uploads files to a repository of a Hugging Face hub, in one commit. A new repository is private; the visibility of an existing one stays as it is. */
 import { openAsBlob } from 'node:fs';
 import { ConfigError } from '../core/errors.ts';
+import { fieldsOf } from '../schemas/is-object.ts';
 import { HubConnection, type HubConnectionOptions, type HubRepository } from './hub-connection.ts';
 
 export interface PushedFile {
@@ -22,6 +23,19 @@ export function parseRepositoryName(text: string): string | null {
   const [owner, name, ...more] = text.split('/');
   const isName = (part: string | undefined) => part !== undefined && /^[A-Za-z0-9][\w.-]{0,95}$/.test(part) && !/--|\.\.|[.-]$|\.git$/.test(part);
   return isName(owner) && isName(name) && more.length === 0 ? text : null;
+}
+
+/** False for a fine-grained token that may write neither the repository nor all of its owner's. */
+function mayWrite(token: unknown, name: string): boolean {
+  const { role, fineGrained } = fieldsOf(token);
+  const { scoped } = fieldsOf(fineGrained);
+  if (role !== 'fineGrained' || !Array.isArray(scoped)) return true;
+  const [owner] = name.toLowerCase().split('/');
+  return scoped.some((scope) => {
+    const { entity, permissions } = fieldsOf(scope);
+    const of = String(fieldsOf(entity)['name']).toLowerCase();
+    return (of === owner || of === name.toLowerCase()) && Array.isArray(permissions) && permissions.includes('repo.write');
+  });
 }
 
 /** A repository to push to. */
@@ -54,8 +68,17 @@ export class HubPush {
           throw new ConfigError(
             `The token for ${this.#connection.url} can only read. Set HF_TOKEN to a token with write access to push to ${this.name}.`,
           );
-        const orgs = account.type === 'user' ? account.orgs.map(({ name }) => name) : [];
-        if ([account.name, ...orgs].some((name) => name.toLowerCase() === owner!.toLowerCase())) return;
+        const orgs = account.type === 'user' ? account.orgs : [];
+        const given = [account, ...orgs].find(({ name }) => name.toLowerCase() === owner!.toLowerCase());
+        if (given !== undefined && fieldsOf(given)['roleInOrg'] === 'read')
+          throw new ConfigError(
+            `${account.name} may only read the repositories of ${owner}. Ask its admins for the role "contributor", or push to ${account.name}/${this.name.split('/')[1]}.`,
+          );
+        if (given !== undefined && !mayWrite(account.auth.accessToken, this.name))
+          throw new ConfigError(
+            `The token for ${this.#connection.url} is fine-grained and has no write access to the repositories of ${owner}. Add it in the token's settings, or set HF_TOKEN to another token.`,
+          );
+        if (given !== undefined) return;
         throw new ConfigError(
           `The token belongs to ${account.name}, who cannot push to ${owner}. Push to ${account.name}/${this.name.split('/')[1]}, or set HF_TOKEN to a token of ${owner}.`,
         );

@@ -61,6 +61,12 @@ describe('HubPush', () => {
     ['without a token', 'me/runs', {}, /needs a token with write access: .*set HF_TOKEN/],
     ['with a token that can only read', 'me/runs', { HF_TOKEN: READER }, /can only read/],
     ['with a token that the hub does not know', 'me/runs', { HF_TOKEN: 'hf_unknown' }, /\(401\): the token is invalid or may not write to me/],
+    [
+      'to an organisation that it may only read',
+      'library/runs',
+      { HF_TOKEN: WRITER },
+      /me may only read the repositories of library\..*push to me\/runs/,
+    ],
     ['to a stranger', 'stranger/runs', { HF_TOKEN: WRITER }, /belongs to me, who cannot push to stranger\. Push to me\/runs/],
   ])('refuses a push %s before anything is created, and never says the token', async (_, name, env, message) => {
     const error = await pushTo(name, env as Record<string, string>)
@@ -72,6 +78,26 @@ describe('HubPush', () => {
     expect(error?.message).toMatch(message);
     expect(error?.message).not.toMatch(/hf_\w/);
     expect(hub.repositories.size).toBe(0);
+  });
+});
+
+describe('HubPush with a fine-grained token', () => {
+  it('is allowed if one of its scopes may write the owner or the repository, and refused before anything is created otherwise', async () => {
+    const scope = (type: string, name: string, ...permissions: string[]) => ({ entity: { type, name }, permissions });
+    const allows = async (...scoped: object[]) => {
+      hub.token = { role: 'fineGrained', fineGrained: { scoped } };
+      return pushTo('lab/runs')
+        .assertAllowed()
+        .then(
+          () => true,
+          (error: Error) => error.message,
+        );
+    };
+    expect(await allows(scope('user', 'me', 'repo.write'), scope('org', 'Lab', 'repo.content.read', 'repo.write'))).toBe(true);
+    expect(await allows(scope('dataset', 'lab/runs', 'repo.write'))).toBe(true);
+    expect(await allows(scope('user', 'me', 'repo.write'), scope('org', 'lab', 'repo.content.read'))).toMatch(
+      /fine-grained and has no write access to the repositories of lab/,
+    );
   });
 });
 

@@ -25,6 +25,8 @@ export interface WritableHub extends AsyncDisposable {
   unavailable: number;
   /** Breaks the connection in the middle of this many uploads of large files. */
   brokenUploads: number;
+  /** Fields of the token in the answer to who it is of, instead of its own. */
+  token: Record<string, unknown>;
   /** Breaks the connection in the middle of this many downloads. */
   brokenDownloads: number;
   /** Creates a repository with files. */
@@ -52,6 +54,7 @@ export async function writableHub(): Promise<WritableHub> {
     availableFor: Infinity,
     unavailable: 0,
     brokenUploads: 0,
+    token: {},
     brokenDownloads: 0,
     add(key, files, isPrivate = false) {
       const entries = Object.entries(files).map(([path, content]): [string, Buffer] => [path, Buffer.from(content)]);
@@ -81,8 +84,13 @@ async function answer(hub: WritableHub, objects: Map<string, Buffer>, request: I
   if (token !== null && token !== WRITER && token !== READER) return json(response, 401, { error: 'Invalid username or password.' });
   if (path === '/api/whoami-v2') {
     if (token === null) return json(response, 401, { error: 'Invalid username or password.' });
-    const auth = { type: 'access_token', accessToken: { displayName: 't', role: token === WRITER ? 'write' : 'read', createdAt: '2026-01-01' } };
-    return json(response, 200, { type: 'user', id: 'u', name: 'me', fullname: 'Me', orgs: [{ type: 'org', id: 'o', name: 'lab' }], auth });
+    const role = token === WRITER ? 'write' : 'read';
+    const auth = { type: 'access_token', accessToken: { displayName: 't', role, createdAt: '2026-01-01', ...hub.token } };
+    const orgs = [
+      { type: 'org', id: 'o', name: 'lab', roleInOrg: 'contributor' },
+      { type: 'org', id: 'p', name: 'library', roleInOrg: 'read' },
+    ];
+    return json(response, 200, { type: 'user', id: 'u', name: 'me', fullname: 'Me', orgs, auth });
   }
   if (request.method === 'POST') return write(hub, objects, { path, token }, request, response);
   const [, kind, name, rest = ''] = /^(?:\/api)?\/?(models|datasets)?\/?([\w.-]+\/[\w.-]+)(\/.*)?$/.exec(path) ?? [];

@@ -32,12 +32,12 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
     process.stdout.write(renderConfig(setup, { secrets: [...setup.secrets] }));
     return EXIT.done;
   }
+  const push = await openAdapterPush(given.push, context);
   if (action === 'dry-run') {
     const { trainingDryRun } = await import('../../sessions/training/training-dry-run.ts');
     process.stdout.write(await trainingDryRun(setup, { variables: process.env, note: context.note, signal: context.signal }));
     return EXIT.done;
   }
-  const push = await openAdapterPush(given.push, context);
   const finished = await finishedRun(setup);
   if (finished !== null) {
     const { reportFinished } = await import('./report-training.ts');
