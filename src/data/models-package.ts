@@ -34,9 +34,8 @@ export function entryFolder(entry: PackagedEntry, kind: 'models' | 'datasets'): 
 
 /** `what`: the missing thing, such as `The model nano-copy`. */
 export function missingPackageError(what: string): ConfigError {
-  const published = `npm install ${MODELS_PACKAGE}`;
   const install = IS_PUBLISHED
-    ? published
-    : `${published} (it is not on npm yet: from a clone of vf-search, npm install CLONE/packages/${MODELS_PACKAGE})`;
-  return new ConfigError(`${what} is in the package ${MODELS_PACKAGE}, which is not installed. Install it: ${install}`);
+    ? `Install it: npm install ${MODELS_PACKAGE}`
+    : `Install it from a clone: npm install CLONE/packages/${MODELS_PACKAGE}`;
+  return new ConfigError(`${what} is in the package ${MODELS_PACKAGE}, which is not installed. ${install}`);
 }

@@ -152,7 +152,8 @@ function manifest({ id }: TemplateOptions): string {
     private: true,
     type: 'module',
     scripts: { test: 'tsx --test environment.test.ts' },
-    peerDependencies: { 'vf-search': '>=0.1.0' },
+    // npm installs what it names, from whoever owns the name.
+    ...(IS_PUBLISHED ? { peerDependencies: { 'vf-search': '>=0.1.0' } } : {}),
     verifiers: { id, entry: 'environment.ts', eval: { numExamples: HELD_OUT_ROWS, rolloutsPerExample: 1 } },
   };
   return `${JSON.stringify(text, null, 2)}\n`;
@@ -181,7 +182,7 @@ The model gets a question, can ${isTools ? 'look up notes with a native tool cal
     npx vf-train ${target} --preset laptop-copy    # trains the small model, in this process (needs vf-search-models)
     npx vf-train ${target} --preset search-r1-grpo -n ${ROWS.length - HELD_OUT_ROWS} -m MODEL -b http://127.0.0.1:8001/v1
 
-${IS_PUBLISHED ? 'Where `vf-search` is not installed, write `npx -p vf-search` instead of `npx`. ' : ''}The small model reads no English. It learns to search with the last
+${IS_PUBLISHED ? 'Where `vf-search` is not installed, write `npx -p vf-search` instead of `npx`. ' : 'They need `vf-search` in this folder or one above, or a clone of it: anywhere else npx would fetch a package of that name from somebody else. '}The small model reads no English. It learns to search with the last
 words of a question and to answer with what follows them in a note, so it can learn questions that a note answers in their own words. The server of the last command must accept LoRA adapters; \`vf-doctor -b URL\` reports what it lacks.
 ${isTools ? "\nThe model's chat template describes the tools in the prompt, and its calls are parsed in the template's own format (Hermes and Qwen, Qwen3-Coder, Llama 3). A chat API does both itself.\n" : ''}
 | file | contents |

@@ -45,7 +45,7 @@ describe('vf-eval --push', () => {
     expect(card).toMatch(/^\| reward \| \d\.\d{3} \| .* \| 6 \|$/m);
     expect(card).toMatch(/^\| pass@2 \| /m);
     expect(card).toContain('Note: capitals is a toy.');
-    expect(card).toContain('npx vf-eval capitals -n 3 -r 2\n');
+    expect(card).toContain('In a checkout of vf-search:\n\n```sh\nvf-eval capitals -n 3 -r 2\n');
   });
 
   it('shows neither keys nor addresses of servers', async () => {
@@ -76,7 +76,7 @@ describe('vf-eval --push', () => {
     for (const secret of ['sk-of-server-12', 'tok-of-service-1', WRITER]) expect(`${everything}${stdout}${stderr}`).not.toContain(secret);
     const [card, metadata] = ['README.md', 'metadata.json'].map((file) => pushed('datasets/lab/x', file));
     for (const text of [card, metadata]) for (const address of [server.url, '10.1.2.3']) expect(text).not.toContain(address);
-    expect(card).toContain('npx vf-eval capitals -n 1 -b URL -m m ');
+    expect(card).toContain('\nvf-eval capitals -n 1 -b URL -m m ');
     for (const text of folder.files().values()) expect(text).not.toContain(WRITER);
   });
 
@@ -97,7 +97,7 @@ describe('vf-eval --push', () => {
     expect(stdout).toMatch(/^rollouts +2 finished, 0 failed/m);
     expect(stderr).toMatch(/^vf-eval: Could not push to me\/runs at .*: .*busy.*then push again\.$/m);
     hub.availableFor = Infinity;
-    const [, words] = /this pushes them again: .*vf-eval (.*)$/m.exec(stderr)!;
+    const [, words] = /this pushes them again: node .*vf-eval\.js (.*)$/m.exec(stderr)!;
     expect((await vfEval(words!.split(' '))).code).toBe(0);
     expect(pushed('datasets/me/runs', 'results.jsonl').trim().split('\n')).toHaveLength(2);
   });
@@ -120,7 +120,7 @@ describe('vf-eval --push', () => {
     const { code, stdout, stderr } = await vfEval([...words, '--push', 'me/runs']);
     expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringMatching(/^rollouts +1 finished, 0 failed/m) });
     expect(stderr).toMatch(/^vf-eval: Could not push to me\/runs at \S+: .*then push again\.$/m);
-    const [, again] = /the results are saved; this pushes them again: .*vf-eval (.*)$/m.exec(stderr)!;
+    const [, again] = /the results are saved; this pushes them again: node .*vf-eval\.js (.*)$/m.exec(stderr)!;
     const resumed = await folder.run(again!.replaceAll("'", '').split(' '), { HF_ENDPOINT: other.url, HF_TOKEN: WRITER });
     expect({ code: resumed.code, stderr: resumed.stderr }).toMatchObject({ code: 0 });
     expect([...other.repositories.keys()]).toEqual(['datasets/me/runs']);

@@ -123,7 +123,7 @@ describe.concurrent('vf-eval', () => {
     const saved = folder.results();
     expect(saved.length).toBeLessThan(40);
     expect(stderr).toContain(`stopped: ${saved.length} of 40 rollouts saved`);
-    const command = /npx --prefix \S+ vf-eval (capitals .*) -R (outputs\/\S+)/.exec(stderr)!;
+    const command = /node \S+vf-eval\.js (capitals .*) -R (outputs\/\S+)/.exec(stderr)!;
     expect(command[1]).toBe(`capitals -n -1 -c 2 -a '{"delay_ms": 20}'`);
 
     const again = await folder.run([...args, '-R', command[2]!, '--json']);

@@ -60,7 +60,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     const made = await vfInit(['capital-quiz']);
     expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('environments/capital-quiz; next:') as string });
     expect(made.stdout).toBe(
-      `npx --prefix ${root} vf-eval capital-quiz\nnpm install ${root} tsx && npx tsx --test environments/capital-quiz/environment.test.ts\n`,
+      `node ${root}/bin/vf-eval.js capital-quiz\nnpm install ${root} tsx && npx tsx --test environments/capital-quiz/environment.test.ts\n`,
     );
     const names = ['README.md', 'environment.test.ts', 'environment.ts', 'package.json', 'rows.jsonl'];
     expect(readdirSync(join(folder, 'environments/capital-quiz')).toSorted()).toEqual(names);
@@ -86,7 +86,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     symlinkSync(root, join(project, 'node_modules/vf-search'));
     writeFileSync(join(project, 'package.json'), '{}');
     const made = await vfInit(['with-test', '--dir', 'envs/'], project);
-    expect(made.stdout).toBe('npx vf-eval with-test --env-dir-path envs\nnpx tsx --test envs/with-test/environment.test.ts\n');
+    expect(made.stdout).toBe(`node ${root}/bin/vf-eval.js with-test --env-dir-path envs\nnpx tsx --test envs/with-test/environment.test.ts\n`);
     const test = () => run(['--conditions=vf-search-source', '--test', 'envs/with-test/environment.test.ts'], project);
     expect(await test()).toMatchObject({ code: 0, stdout: expect.stringMatching(/pass 1\b/) as string });
     const path = join(project, 'envs/with-test/environment.ts');

@@ -190,7 +190,7 @@ describe('vf-rounds run', () => {
       expect(readdirSync(join(run!, 'checkpoints'))).toContainEqual(expect.stringMatching(/^step-\d+$/));
       expect([...readdirSync(run!), ...readdirSync(join(folder, 'out'))].filter((name) => name.startsWith('.lock'))).toEqual([]);
       expect(stderr).not.toContain('vf-train -R');
-      expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^vf-rounds run: stopped; go on with npx .*vf-rounds run rounds\.toml$/);
+      expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^vf-rounds run: stopped; go on with node .*vf-rounds\.js run rounds\.toml$/);
 
       // state.json says how the step was made: by the first command, with the time of both processes.
       const goneOn = await rounds();

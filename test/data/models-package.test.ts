@@ -13,7 +13,7 @@ Module._resolveFilename = (request, ...rest) => {
   throw Object.assign(new Error('Cannot find module ' + request), { code: 'MODULE_NOT_FOUND' });
 };
 `;
-const INSTALL = 'is in the package vf-search-models, which is not installed. Install it: npm install vf-search-models';
+const INSTALL = 'is in the package vf-search-models, which is not installed. Install it from a clone: npm install CLONE/packages/vf-search-models';
 
 describe('modelsPackage', () => {
   it('is the workspace in a clone', () => {

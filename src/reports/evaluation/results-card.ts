@@ -41,7 +41,7 @@ export function resultsCard({ summary, facts, packageVersion, command, files }: 
     '',
     ...files.map(({ name, about }) => `- \`${name}\`: ${about}`),
     '',
-    ...(command === null ? [] : ['## Command', '', ...codeBlock('sh', command), '']),
+    ...(command === null ? [] : ['## Command', '', 'In a checkout of vf-search:', '', ...codeBlock('sh', command), '']),
   ].join('\n');
 }
 

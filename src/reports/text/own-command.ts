@@ -1,8 +1,8 @@
 /** Commands and paths, written so that they work in the current folder. */
-import { existsSync, readFileSync } from 'node:fs';
-import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
-import { IS_PUBLISHED } from '../../core/is-published.ts';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { delimiter, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { packageRoot } from '../../data/package-root.ts';
+import { transportSettings } from '../../transport/transport-settings.ts';
 import { escapeControls } from './terminal-text.ts';
 
 /** A command to suggest, with its purpose. */
@@ -13,15 +13,21 @@ export interface NextCommand {
 
 /**
  * `npx vf-eval ...` if npx finds the command in a `node_modules` of this folder or one above, or if this folder belongs to a clone. In another package inside
- * a clone, `--prefix` points npx at the clone. Anywhere else npx would fetch whatever package owns the command's name, so the command names this package with `-p`, or
- * this installation with `--prefix` while the package is not on the registry.
+ * a clone, `--prefix` points npx at the clone. Anywhere else npx would fetch whatever package owns the command's name, so the command is the one that was run: its bare name
+ * if the PATH leads to this installation, else its file.
  */
 export function ownCommand(
   name: string,
   words: readonly string[],
-  { cwd = process.cwd(), root = packageRoot() }: { readonly cwd?: string; readonly root?: string } = {},
+  {
+    cwd = process.cwd(),
+    root = packageRoot(),
+    path = transportSettings().variables['PATH'] ?? '',
+  }: { readonly cwd?: string; readonly root?: string; readonly path?: string } = {},
 ): string {
-  return shellCommand([...launcher(name, resolve(cwd), root), name, ...words]);
+  const script = join(root, 'bin', `${name}.js`);
+  const launcher = underNpx(name, resolve(cwd)) ?? (isOnPath(name, script, path) ? [name] : ['node', script]);
+  return shellCommand([...launcher, ...words]);
 }
 
 /** Joins arguments into a POSIX shell command, with quotes only around arguments that need them. */
@@ -41,27 +47,27 @@ export function withoutOptions(words: readonly string[], names: readonly string[
   return words.filter((word, i) => !isOption(word) && !names.includes(words[i - 1] ?? ''));
 }
 
-function launcher(name: string, cwd: string, root: string): string[] {
+/** Null if npx would not find the command here. */
+function underNpx(name: string, cwd: string): string[] | null {
   let isNearest = true;
   for (let folder = cwd; ; folder = dirname(folder)) {
     const modules = join(folder, 'node_modules');
-    if (existsSync(join(modules, '.bin', name)) || existsSync(join(modules, 'vf-search'))) return ['npx'];
+    if (existsSync(join(modules, '.bin', name))) return ['npx', name];
     const manifest = packageName(folder);
-    if (manifest === 'vf-search') return isNearest ? ['npx'] : ['npx', '--prefix', relative(cwd, folder)];
+    if (manifest === 'vf-search') return isNearest ? ['npx', name] : ['npx', '--prefix', relative(cwd, folder), name];
     isNearest &&= manifest === null && !existsSync(modules);
-    if (folder === dirname(folder)) return IS_PUBLISHED ? ['npx', '-p', 'vf-search'] : ['npx', '--prefix', prefixOf(root, name)];
+    if (folder === dirname(folder)) return null;
   }
 }
 
-/** The folder in which npx finds the command: the package itself in a clone; for a package in `node_modules`, the project that installed it. */
-function prefixOf(root: string, name: string): string {
-  if (basename(dirname(root)) !== 'node_modules') return root;
-  const project = dirname(dirname(root));
-  // pnpm keeps packages in folders inside the project's node_modules.
-  for (let folder = project; folder !== dirname(folder); folder = dirname(folder)) {
-    if (existsSync(join(folder, 'node_modules', '.bin', name))) return folder;
-  }
-  return project;
+/** Tells whether the bare name runs this script: whether the first file of that name on the PATH leads to it. */
+function isOnPath(name: string, script: string, path: string): boolean {
+  const found = path
+    .split(delimiter)
+    .filter((folder) => folder !== '')
+    .map((folder) => join(folder, name))
+    .find((file) => existsSync(file));
+  return found !== undefined && existsSync(script) && realpathSync(found) === realpathSync(script);
 }
 
 /** Null if there is no package.json; empty if it has no readable name. */

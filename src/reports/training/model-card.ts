@@ -55,7 +55,7 @@ export function modelCard(facts: CardFacts): string {
     ...curves(facts),
     '## Command',
     '',
-    'It repeats the training with the settings in `config.toml`. In that file, paths of the training machine are shortened, addresses of servers are `URL`, and secrets are `***`.',
+    'In a checkout of vf-search it repeats the training with the settings in `config.toml`. In that file, paths of the training machine are shortened, addresses of servers are `URL`, and secrets are `***`.',
     '',
     ...codeBlock('sh', command),
     '',

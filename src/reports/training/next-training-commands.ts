@@ -78,7 +78,7 @@ function afterEmbedded(
   options: NextOptions & { readonly adapter: string },
 ): NextCommand[] {
   const bundled = bundledName(baseModel);
-  const onGpu = 'repeat it on a GPU machine with vLLM and PyTorch in its python3 (check with npx vf-doctor)';
+  const onGpu = 'repeat it on a GPU machine with vLLM and PyTorch in its python3 (check with vf-doctor)';
   // On another machine, a bundled model is in another place.
   const words = [displayPath(join(directory, 'config.toml')), ...(bundled === null ? [] : ['-m', bundled]), '--launch', '--python', 'python3'];
   const commands = [evaluatedHere(config, options), { why: onGpu, command: ownCommand('vf-train', words) }];

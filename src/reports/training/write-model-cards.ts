@@ -10,7 +10,7 @@ import { supervisedSteps, totalSteps } from '../../trainer/config/training-sched
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { evaluationAfter, evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { hideAddresses } from '../../transport/redact.ts';
-import { ownCommand } from '../text/own-command.ts';
+import { shellCommand } from '../text/own-command.ts';
 import { escapeControls } from '../text/terminal-text.ts';
 import { trainedText } from './announce-run.ts';
 import { baseFacts } from './base-facts.ts';
@@ -86,7 +86,7 @@ function cardFacts({ step, what }: Which, options: CardOptions & { readonly imag
       evaluationLabel,
     ),
     image,
-    command: ownCommand('vf-train', ['config.toml', ...(config.policy.baseUrl === null ? [] : ['--launch'])]),
+    command: shellCommand(['vf-train', 'config.toml', ...(config.policy.baseUrl === null ? [] : ['--launch'])]),
   };
 }
 

@@ -15,7 +15,7 @@ export async function openView({ folder, tokenizer }: { readonly folder: string;
   const about = await stat(folder).catch((cause: NodeJS.ErrnoException) => {
     const isMissing = cause.code === 'ENOENT' || cause.code === 'ENOTDIR';
     const problem = isMissing ? `The folder ${folder} does not exist` : `Cannot read ${folder}: ${cause.message}`;
-    throw new ConfigError(`${problem}. Name the folder that holds your runs, or make a run first: npx vf-eval search-r1 -n 50`, { cause });
+    throw new ConfigError(`${problem}. Name the folder that holds your runs, or make a run first: vf-eval search-r1 -n 50`, { cause });
   });
   if (!about.isDirectory()) throw new ConfigError(`${folder} is a file. Name the folder of a run, or one that holds runs.`);
   if (tokenizer !== undefined) await openLocalTokenizer(tokenizer);
@@ -28,6 +28,6 @@ export async function openView({ folder, tokenizer }: { readonly folder: string;
     },
   });
   const { runs } = await source.runs();
-  if (runs.length === 0) throw new ConfigError(`${folder} holds no run. Name another folder, or make a run first: npx vf-eval search-r1 -n 50`);
+  if (runs.length === 0) throw new ConfigError(`${folder} holds no run. Name another folder, or make a run first: vf-eval search-r1 -n 50`);
   return { source, runs };
 }

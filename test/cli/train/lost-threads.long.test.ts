@@ -33,7 +33,7 @@ describe('vf-train --preset laptop', () => {
     const { code, stdout, stderr } = await running.ended;
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/after 0 of 0 restarts/);
-    expect(stderr).toContain('continue this run with npx --prefix');
+    expect(stderr).toContain('continue this run with node ');
     await finished<Printed>(runs.resume(run));
     expectWhole(run, 4);
     await expectReplay(runs, run);

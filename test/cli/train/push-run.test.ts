@@ -42,7 +42,7 @@ describe('vf-train --push', { timeout: 120_000 }, () => {
     hub.onRequest = async () => {};
     expect({ code: first.code, stderr: first.stderr }).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/this pushes it again: .*vf-train -R \S+ --push me\/searcher\n/),
+      stderr: expect.stringMatching(/this pushes it again: node .*vf-train\.js -R \S+ --push me\/searcher\n/),
     });
     expect(hub.repositories.size).toBe(0);
     hub.availableFor = Infinity;
@@ -89,7 +89,7 @@ describe('vf-train --push', { timeout: 120_000 }, () => {
     expect({ code, stderr }).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(
-        /Could not push to me\/searcher at \S+: [^]*the run is finished and kept; this pushes it again: .*vf-train -R \S+ --push me\/searcher\n/,
+        /Could not push to me\/searcher at \S+: [^]*the run is finished and kept; this pushes it again: node .*vf-train\.js -R \S+ --push me\/searcher\n/,
       ),
     });
     await using other = await writableHub();

@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { packageRoot } from '../../../src/data/package-root.ts';
@@ -32,21 +32,23 @@ describe('ownCommand', () => {
     expect(ownCommand('vf-train', ['-R', 'x'], { cwd: inner })).toBe('npx --prefix ../.. vf-train -R x');
   });
 
-  it('names this installation anywhere else: npx would fetch whatever owns the command', () => {
+  it('is what was run anywhere else, since npx would fetch whatever owns the name: the file, or the bare name where the PATH leads to it', () => {
     using tree = new Tree();
     tree.write('package.json', '{not json');
-    expect(ownCommand('vf-eval', ['x'], { cwd: tree.path })).toBe(`npx --prefix ${packageRoot()} vf-eval x`);
+    const script = join(packageRoot(), 'bin/vf-eval.js');
+    const asked = (path: string) => ownCommand('vf-eval', ['x'], { cwd: tree.path, path });
+    expect(asked('')).toBe(`node ${script} x`);
+    const [ours, other] = [tree.folder('ours'), tree.folder('other')];
+    symlinkSync(script, join(ours, 'vf-eval'));
+    tree.write('other/vf-eval', '');
+    expect(asked(`/nowhere:${ours}:${other}`)).toBe('vf-eval x');
+    expect(asked(`${other}:${ours}`)).toBe(`node ${script} x`);
+    for (const command of [asked(''), asked(ours)]) expect(command).not.toContain('npx');
   });
 
-  it('names the project that installed the package, not the package in its node_modules', () => {
+  it('does not take a package in node_modules for its command, which npx would fetch', () => {
     using tree = new Tree();
-    using elsewhere = new Tree();
-    const project = tree.folder('project');
-    tree.folder('project/node_modules/.bin');
-    tree.write('project/node_modules/.bin/vf-eval', '');
-    for (const place of ['node_modules/vf-search', 'node_modules/.pnpm/vf-search@0.1.0/node_modules/vf-search']) {
-      const root = tree.folder(join('project', place));
-      expect(ownCommand('vf-eval', ['x'], { cwd: elsewhere.path, root })).toBe(`npx --prefix ${project} vf-eval x`);
-    }
+    tree.folder('node_modules/vf-search');
+    expect(ownCommand('vf-eval', ['x'], { cwd: tree.path, path: '' })).toBe(`node ${join(packageRoot(), 'bin/vf-eval.js')} x`);
   });
 });

@@ -23,7 +23,7 @@ const FACTS: CardFacts = {
     { title: 'loss', isHeldOut: false, points: [] },
   ],
   image: 'reward.png',
-  command: 'npx vf-train config.toml --launch',
+  command: 'vf-train config.toml --launch',
 };
 
 const tableOf = (facts: CardFacts) =>
@@ -79,10 +79,10 @@ The figure of one training batch is noisy.
 
 ## Command
 
-It repeats the training with the settings in \`config.toml\`. In that file, paths of the training machine are shortened, addresses of servers are \`URL\`, and secrets are \`***\`.
+In a checkout of vf-search it repeats the training with the settings in \`config.toml\`. In that file, paths of the training machine are shortened, addresses of servers are \`URL\`, and secrets are \`***\`.
 
 \`\`\`sh
-npx vf-train config.toml --launch
+vf-train config.toml --launch
 \`\`\`
 `);
   });

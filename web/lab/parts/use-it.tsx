@@ -12,13 +12,13 @@ export function UseIt({ state, seed }: { readonly state: LabState; readonly seed
       <h2>Beyond this page</h2>
       <div class="use-grid">
         <div>
-          <p>The same adapter, to the bit, from the command line:</p>
-          <pre>{`npx vf-train search-r1 --preset laptop --seed ${seed} \\
+          <p>The same adapter, to the bit, in a checkout of vf-search:</p>
+          <pre>{`vf-train search-r1 --preset laptop --seed ${seed} \\
 ${stopped ? `  --steps ${step} \\\n` : ''}  --set policy.embedded.threads=${threads}`}</pre>
         </div>
         <div>
           <p>The download is a PEFT adapter. Unpack it, and play all held-out questions with it:</p>
-          <pre>{`npx vf-eval search-r1 -a '{"dataset": "fact-world"}' \\
+          <pre>{`vf-eval search-r1 -a '{"dataset": "fact-world"}' \\
   -p embedded -m ./nano-search-seed-${seed}-step-${step}`}</pre>
         </div>
       </div>

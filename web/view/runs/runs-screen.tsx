@@ -85,7 +85,7 @@ function NoRuns({ root }: { readonly root: string }): VNode {
         </code>{' '}
         holds no run. Start one, and it appears here:
       </p>
-      <pre>npx vf-eval search-r1 -n 50{'\n'}npx vf-train search-r1 --preset laptop</pre>
+      <pre>vf-eval search-r1 -n 50{'\n'}vf-train search-r1 --preset laptop</pre>
     </EmptyState>
   );
 }
