@@ -10,7 +10,7 @@ import { unmarked } from '../transport/quotes.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { withTransport } from '../transport/transport-settings.ts';
 import { WaitMeter } from '../transport/wait-meter.ts';
-import { escapeControls } from '../reports/text/terminal-text.ts';
+import { escapeControls, printable } from '../reports/text/terminal-text.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, costReached: 3, interrupted: 130, terminated: 143 } as const;
 
@@ -69,7 +69,7 @@ export async function runCommand(
     redact,
     variables: process.env,
     warn: (line) => context.note(`${name}: ${line}`),
-    note: (line) => void process.stderr.write(`${redact(unmarked(line))}\n`),
+    note: (line) => void process.stderr.write(`${printable(redact(unmarked(line)))}\n`),
     report: (error) => {
       context.note(`${name}: ${errorLine(error, { hasVerbose })}`);
       const stack = context.verbose ? stackTrace(error) : null;

@@ -4,7 +4,7 @@
  */
 import { stripVTControlCharacters } from 'node:util';
 import type { Paint } from '../reports/text/paint.ts';
-import { cellWidth, clip, escapeControls } from '../reports/text/terminal-text.ts';
+import { cellWidth, clip, escapeControls, printable } from '../reports/text/terminal-text.ts';
 
 export interface LiveBlockOptions {
   readonly stream: NodeJS.WriteStream;
@@ -40,8 +40,9 @@ export class LiveBlock {
     else for (const line of this.#options.draw(WIDEST)) this.note(line);
   }
 
-  /** Writes a permanent line above the block, unescaped. */
-  note(line: string): void {
+  /** Writes a permanent line above the block. */
+  note(text: string): void {
+    const line = printable(text);
     if (this.#options.plain === true) this.#options.stream.write(`${line}\n`);
     else this.#write(`${line}\x1b[K\n`);
   }
@@ -59,7 +60,7 @@ export class LiveBlock {
     const { stream, draw } = this.#options;
     // The last column stays free: a terminal may wrap a line that reaches it.
     const columns = Math.max(NARROWEST, Math.min(stream.columns || 80, WIDEST)) - 1;
-    const lines = this.#timer === null ? [] : draw(columns);
+    const lines = this.#timer === null ? [] : draw(columns).map(printable);
     if (above === '' && lines.length === this.#lines.length && lines.every((line, i) => line === this.#lines[i])) return;
     const up = rowsTaken(this.#lines, stream.columns || 80);
     stream.write(`${up === 0 ? '' : `\x1b[${up}A\r`}${above}${lines.map((line) => `${line}\x1b[K\n`).join('')}\x1b[J`);

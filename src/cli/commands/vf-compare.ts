@@ -7,6 +7,7 @@ import { defineCommand, severalArguments } from '../options/define-command.ts';
 import { flag, text, wholeNumber } from '../options/kinds.ts';
 import { table } from '../options/option.ts';
 import { JSON_OBJECT } from '../options/shared-options.ts';
+import { printable } from '../../reports/text/terminal-text.ts';
 
 const NOTES = `
 Values are paired: rollout 0 of a row in one run with rollout 0 of that row in
@@ -69,7 +70,7 @@ export const vfCompare = defineCommand({
     else if (markdown) process.stdout.write(context.redact(comparisonMarkdown(comparison, { rows })));
     else {
       const view = { columns: process.stdout.columns ?? 100, paint: paintFor(process.stdout, { plain: false }), rows };
-      process.stdout.write(context.redact(comparisonText(comparison, view)));
+      process.stdout.write(printable(context.redact(comparisonText(comparison, view))));
     }
   },
 });

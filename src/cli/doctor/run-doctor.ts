@@ -12,6 +12,7 @@ import { withTransport } from '../../transport/transport-settings.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { namingFlags } from '../train/key-flags.ts';
 import { renderFinding, renderVerdict } from './render-findings.ts';
+import { printable } from '../../reports/text/terminal-text.ts';
 
 interface DoctorOptions {
   readonly preset?: string;
@@ -36,7 +37,7 @@ export async function runDoctor(config: string | null, options: DoctorOptions, c
   const target = await namingFlags(readTarget(wanted, process.env));
   for (const secret of target.secrets) context.secrets.add(secret);
   if (memory) {
-    process.stdout.write(await memoryPlan(target, { gpus, tokens }, context.signal));
+    process.stdout.write(printable(await memoryPlan(target, { gpus, tokens }, context.signal)));
     return EXIT.done;
   }
   if (gpus !== undefined || tokens !== undefined) throw new ConfigError('--gpus and --context belong to --memory; add it or leave them out');
@@ -51,11 +52,11 @@ async function printFindings(target: DoctorTarget, { json }: { readonly json: bo
   for await (const found of checkRun(target, { variables: process.env, signal: context.signal })) {
     const finding = redacted(found, context);
     findings.push(finding);
-    if (!json) process.stdout.write(`${renderFinding(finding, columns, paint)}\n`);
+    if (!json) process.stdout.write(printable(`${renderFinding(finding, columns, paint)}\n`));
   }
   const isWell = findings.every(({ state }) => state !== 'missing');
   if (json) process.stdout.write(`${JSON.stringify({ ok: isWell, findings }, null, 2)}\n`);
-  else process.stdout.write(`\n${renderVerdict(findings, paint)}\n`);
+  else process.stdout.write(printable(`\n${renderVerdict(findings, paint)}\n`));
   return isWell ? EXIT.done : EXIT.failed;
 }
 

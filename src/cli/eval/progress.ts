@@ -69,7 +69,7 @@ export class Progress {
     if (event.progress.done >= event.progress.total) this.#endedMs ??= performance.now();
   }
 
-  /** Writes a permanent line above the block, unescaped. */
+  /** Writes a permanent line above the block. */
   note(line: string): void {
     this.#block.note(line);
   }
@@ -88,7 +88,7 @@ export class Progress {
     const isUnforeseen = /^(Environment|Reward)Error$/.test(name) && stack?.includes('\ncaused by ') === true;
     const place = this.#options.verbose || !isUnforeseen ? null : thrownPlace(stack);
     const text = `${this.#options.redact(error).slice(0, 300)}${place === null ? '' : ` (${this.#options.redact(place)})`}`;
-    this.note(this.#options.paint('red', `rollout of row ${exampleId} failed: ${escapeControls(text)}`) + more);
+    this.note(this.#options.paint('red', escapeControls(`rollout of row ${exampleId} failed: ${text}`)) + more);
     if (!this.#options.verbose || stack === undefined) return;
     for (const line of escapeControls(this.#options.redact(stack), { lines: true }).split('\n')) this.note(line);
   }

@@ -3,7 +3,7 @@ import type { Summary } from '../../schemas/summary.ts';
 import type { CommandContext } from '../command-line.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { noPaint, paintFor } from '../../reports/text/paint.ts';
-import { escapeControls } from '../../reports/text/terminal-text.ts';
+import { escapeControls, printable } from '../../reports/text/terminal-text.ts';
 import { describeRun, type RunFacts, summaryText } from '../../reports/evaluation/describe-run.ts';
 import { displayPath } from '../../reports/text/own-command.ts';
 import { evaluationNotices, type OpenedEvaluation, openEvaluation } from '../../sessions/evaluation/open-evaluation.ts';
@@ -54,7 +54,7 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
   await using opened = await openEvaluation(evaluationRequest(planned), session);
   if (settings.dryRun === true) {
     announce(opened, context);
-    process.stdout.write(context.redact(await evaluationDryRun(opened, planned.name, context.signal)));
+    process.stdout.write(printable(context.redact(await evaluationDryRun(opened, planned.name, context.signal))));
     return null;
   }
   const progress = openProgress(planned, opened, context);

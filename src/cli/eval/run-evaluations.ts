@@ -12,6 +12,7 @@ import { checkPushTargets, openResultsPush, pushResults } from './push-results.t
 import { type EvaluationOutcome, runEvaluation } from './run-evaluation.ts';
 import { SharedRoles, UnknownSharedRoleError } from './shared-roles.ts';
 import type { PlannedRun } from './toml-config.ts';
+import { printable } from '../../reports/text/terminal-text.ts';
 
 type Asked = Invocation<typeof EVAL_OPTIONS, { readonly environment: Argument<string> }>;
 
@@ -38,7 +39,7 @@ export async function runEvaluations({ arguments: { environment: target }, optio
       if (rollouts.recorded > 0) played.push({ name: run.name ?? `run ${i + 1}`, directory });
       code = Math.max(code, exitCode(outcome.summary));
       // On a terminal a blank line separates the summary from the notes above it.
-      if (!run.settings.json) process.stdout.write(`${process.stdout.isTTY ? '\n' : ''}${outcome.text}${i < runs.length - 1 ? '\n' : ''}`);
+      if (!run.settings.json) process.stdout.write(`${process.stdout.isTTY ? '\n' : ''}${printable(outcome.text)}${i < runs.length - 1 ? '\n' : ''}`);
       if (push !== null) code = Math.max(code, await pushResults(push, outcome, said));
     } catch (error) {
       if (runs.length === 1 || context.signal.aborted || error instanceof UnknownSharedRoleError) throw error;
@@ -52,7 +53,7 @@ export async function runEvaluations({ arguments: { environment: target }, optio
     process.stdout.write(`${JSON.stringify(isFileOfRuns(target) ? { runs: json, ...compared } : json[0])}\n`);
   } else {
     const view = { columns: Math.max(100, process.stdout.columns ?? 0), paint: paintFor(process.stdout, { plain: options.plain === true }) };
-    for (const comparison of comparisons) process.stdout.write(context.redact(`\n${sweepText(comparison, view)}`));
+    for (const comparison of comparisons) process.stdout.write(printable(context.redact(`\n${sweepText(comparison, view)}`)));
   }
   return code;
 }

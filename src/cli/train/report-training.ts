@@ -15,6 +15,7 @@ import { concludeTraining } from '../../sessions/training/conclude-training.ts';
 import type { FinishedRun } from '../../sessions/training/finished-run.ts';
 import type { TrainingSetup } from '../../sessions/training/resolve-training.ts';
 import type { EndedTraining } from '../../sessions/training/run-training.ts';
+import { printable } from '../../reports/text/terminal-text.ts';
 
 export interface ReportOptions {
   readonly display: TrainDisplay;
@@ -41,7 +42,7 @@ export async function reportTraining(ended: EndedTraining, { display, note, reda
   const losses = supervisedCurves(rows).training;
   const options = { backend: wire.backend.kind, rows: evaluationRows, presets: ownPresets(config.environment.id) };
   const next = nextTrainingCommands(summary, config, options).map(({ why, command }) => ({ why, command: redact(command) }));
-  process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, losses, evaluationLabel, next })}`);
+  process.stdout.write(printable(`\n${renderTrainingSummary(summary, { columns, paint, rewards, losses, evaluationLabel, next })}`));
 }
 
 /** Reports a run that had already finished, as a line or as its JSON object. Writes no files. */

@@ -22,6 +22,18 @@ export function escapeControls(text: string, options: { readonly lines?: boolean
   });
 }
 
+/** Colours and other styles, which cannot move the cursor. */
+// oxlint-disable-next-line no-control-regex -- control characters are what this is about
+const STYLE = /(\u001b\[[\d;]*m)/;
+
+/** What every writer to a terminal applies to whole lines: escapes every unsafe character but line feeds and styles, whoever wrote the text. */
+export function printable(text: string): string {
+  return text
+    .split(STYLE)
+    .map((part, i) => (i % 2 === 1 ? part : escapeControls(part, { lines: true })))
+    .join('');
+}
+
 const ZERO_WIDTH = /^[\p{Mn}\p{Me}\u200c\u200d]$/u;
 const WIDE =
   /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}\u3000-\u303f\uff01-\uff60\uffe0-\uffe6]$/u;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cellWidth, clip, escapeControls, wrap } from '../../../src/reports/text/terminal-text.ts';
+import { cellWidth, clip, escapeControls, printable, wrap } from '../../../src/reports/text/terminal-text.ts';
 
 const anyText = fc.string({ unit: 'binary' });
 // Written apart from the implementation: Unicode's own categories and properties.
@@ -53,6 +53,15 @@ describe('escapeControls', () => {
 
   it('takes time that grows only with the text', () => {
     expect(escapeControls('\u001b'.repeat(1_000_000))).toHaveLength(4_000_000);
+  });
+});
+
+describe('printable', () => {
+  it('keeps line feeds and styles, and escapes whatever else a terminal acts on', () => {
+    const red = '\u001b[1;31mred\u001b[0m\n';
+    expect(printable(red)).toBe(red);
+    expect(printable('row \u001b]0;title\u0007 \u001b[2J \u202e \u009b31m\r')).toBe('row \\x1b]0;title\\x07 \\x1b[2J \\u202e \\x9b31m\\r');
+    expect(printable('\u001b[31\u001b[0mm\u001b[?25l')).toBe('\\x1b[31\u001b[0mm\\x1b[?25l');
   });
 });
 
