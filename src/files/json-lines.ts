@@ -7,7 +7,7 @@ import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { ConfigError, ResultsError, VfError } from '../core/errors.ts';
+import { ConfigError, ResultsError, thrownText } from '../core/errors.ts';
 import { wellFormedJson } from '../schemas/well-formed-json.ts';
 import { streamRegularFile } from './regular-file.ts';
 
@@ -94,21 +94,35 @@ export async function keepLines(path: string, lines: readonly KeptLine[]): Promi
 /** Writes a new file next to the old one, syncs it to disk, and renames it into place. */
 export async function replaceFile(path: string, fill: (write: (bytes: Buffer) => Promise<void>) => Promise<void>): Promise<void> {
   const temporary = `${path}.${process.pid}.tmp`;
+  // Errors of `fill` itself are not write errors.
+  const written = <T>(work: Promise<T>): Promise<T> =>
+    work.catch((cause: unknown) => {
+      throw replaceError(path, cause);
+    });
   try {
-    const file = await open(temporary, 'w');
+    const file = await written(open(temporary, 'w'));
     try {
-      await fill((bytes) => file.appendFile(bytes));
-      await file.sync();
+      await fill((bytes) => written(file.appendFile(bytes)));
+      await written(file.sync());
     } finally {
       await file.close();
     }
-    await rename(temporary, path);
-    await syncDirectory(dirname(path));
-  } catch (cause) {
+    await written(rename(temporary, path));
+    await written(syncDirectory(dirname(path)));
+  } catch (error) {
     await unlink(temporary).catch(() => {});
-    // Errors of `fill` itself are not write errors.
-    throw cause instanceof VfError ? cause : writeError(path, cause);
+    throw error;
   }
+}
+
+function replaceError(path: string, cause: unknown): ResultsError {
+  const remedy = isFull(cause) ? 'the disk is full. Free some space and run the command again' : thrownText(cause);
+  return new ResultsError(`Could not write ${path}: ${remedy}. What stood there before is kept.`, { cause });
+}
+
+function isFull(cause: unknown): boolean {
+  const { code } = cause as NodeJS.ErrnoException;
+  return code === 'ENOSPC' || code === 'EDQUOT';
 }
 
 /**
@@ -265,7 +279,6 @@ export async function syncDirectory(path: string): Promise<void> {
 }
 
 export function writeError(path: string, cause: unknown): ResultsError {
-  const { code, message } = cause as NodeJS.ErrnoException;
-  const remedy = code === 'ENOSPC' || code === 'EDQUOT' ? ': the disk is full. Free some space and resume the run' : `: ${message}`;
+  const remedy = isFull(cause) ? ': the disk is full. Free some space and resume the run' : `: ${thrownText(cause)}`;
   return new ResultsError(`Could not write ${path}${remedy}. Everything recorded before is kept.`, { cause });
 }

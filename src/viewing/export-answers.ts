@@ -2,6 +2,7 @@
  * The answers to a page's requests about runs, collected for a file that opens without a server. They are bounded, so that a browser can open the file. Omitted
  * answers are counted, never silent.
  */
+import { CancelledError, thrownText } from '../core/errors.ts';
 import type { FileSource } from './file-source.ts';
 import { VIEW_REQUESTS } from './request-key.ts';
 import type { Comparison, Content, RolloutDetail, RolloutLine, RolloutPage, RolloutSet, RunDetail, RunLine, TrainingDetail } from './view-wire.ts';
@@ -55,12 +56,19 @@ export class ExportAnswers {
     const list = await this.#source.runs();
     yield [VIEW_REQUESTS.runs(), JSON.stringify(list)];
     const details: RunDetail[] = [];
-    for (const { id } of list.runs.filter(({ problem }) => problem === null)) {
+    for (const { id, problem } of list.runs) {
       signal.throwIfAborted();
-      const detail = await this.#source.run(id);
+      if (problem !== null) {
+        this.#leave(`run below its line in the list, ${id} (${problem})`);
+        continue;
+      }
+      const detail = await this.#asked(id, 'its page', () => this.#source.run(id));
+      if (detail === null) continue;
       details.push(detail);
       yield* this.#put(VIEW_REQUESTS.run(id), detail, 'runs');
-      if (detail.kind === 'training') yield* this.#put(VIEW_REQUESTS.metrics(id, 0), await this.#source.metrics(id, 0), 'curves');
+      if (detail.run.problem !== null) this.#leave(`part of the page of ${id} (${detail.run.problem})`);
+      const metrics = detail.kind === 'training' ? await this.#asked(id, 'its curves', () => this.#source.metrics(id, 0)) : null;
+      if (metrics !== null) yield* this.#put(VIEW_REQUESTS.metrics(id, 0), metrics, 'curves');
     }
     yield* this.#comparisons(details);
     for (const detail of details) if (detail.kind === 'training') yield* this.#heldOut(detail, signal);
@@ -71,7 +79,8 @@ export class ExportAnswers {
   async *#heldOut({ run, held_out: rows }: TrainingDetail, signal: AbortSignal): AsyncGenerator<readonly [string, string]> {
     for (const { group } of rows) {
       signal.throwIfAborted();
-      const detail = await this.#source.heldOut(run.id, group);
+      const detail = await this.#asked(run.id, 'held-out questions', () => this.#source.heldOut(run.id, group));
+      if (detail === null) continue;
       this.#note(
         run.id,
         detail.evaluations.flatMap(({ rollouts }) => rollouts.flatMap(({ parts }) => parts.flatMap(({ content }) => content))),
@@ -81,13 +90,16 @@ export class ExportAnswers {
   }
 
   async *#set(run: RunLine, set: RolloutSet, signal: AbortSignal): AsyncGenerator<readonly [string, string]> {
-    if (set.kind === 'step') yield* this.#put(VIEW_REQUESTS.step(run.id, set.step!), await this.#source.step(run.id, set.step!), 'steps of training');
-    const page = await this.#page(run.id, set.id);
+    const page = await this.#asked(run.id, 'a set of rollouts', () => this.#page(run.id, set.id));
+    if (page === null) return;
+    const step = set.kind === 'step' ? await this.#asked(run.id, 'a step of training', () => this.#source.step(run.id, set.step!)) : null;
+    if (step !== null) yield* this.#put(VIEW_REQUESTS.step(run.id, set.step!), step, 'steps of training');
     yield* this.#put(VIEW_REQUESTS.rollouts({ run: run.id, set: set.id }), page, 'tables of rollouts');
     for (const { group, index } of page.rows) {
       signal.throwIfAborted();
       const place = { run: run.id, set: set.id, group, index };
-      const detail = await this.#source.rollout(place);
+      const detail = await this.#asked(run.id, 'transcripts', () => this.#source.rollout(place));
+      if (detail === null) continue;
       this.#note(run.id, contentsOf(detail));
       yield* this.#put(VIEW_REQUESTS.rollout(place), detail, 'transcripts of rollouts');
       if (detail.has_tokens && this.#left.tokens > 0) {
@@ -126,7 +138,10 @@ export class ExportAnswers {
       choices.push([first!, last!], [last!, first!]);
     }
     if (results.length > 2 && results.length <= MOST_COMPARED) choices.push(results);
-    for (const sets of choices) yield* this.#put(VIEW_REQUESTS.compare({ sets }), await this.#comparison(sets), 'comparisons');
+    for (const sets of choices) {
+      const comparison = await this.#asked(sets[0]!.run, 'a comparison', () => this.#comparison(sets));
+      if (comparison !== null) yield* this.#put(VIEW_REQUESTS.compare({ sets }), comparison, 'comparisons');
+    }
   }
 
   async #comparison(sets: readonly { readonly run: string; readonly set: string }[]): Promise<Comparison> {
@@ -148,6 +163,17 @@ export class ExportAnswers {
       const image = await this.#source.imageBytes(run, sha256).catch(() => null);
       if (image === null || image.bytes.length > this.#limits.imageBytes) this.#leave(image === null ? 'images that are missing' : 'large images');
       else yield* this.#put(key, `data:${image.mediaType};base64,${image.bytes.toString('base64')}`, 'images', 'images');
+    }
+  }
+
+  /** The answer; null, and noted, for one that a damaged file of the run prevents. */
+  async #asked<T>(run: string, what: string, ask: () => Promise<T>): Promise<T | null> {
+    try {
+      return await ask();
+    } catch (error) {
+      if (error instanceof CancelledError) throw error;
+      this.#leave(`part of ${run}, ${what} (${thrownText(error)})`);
+      return null;
     }
   }
 

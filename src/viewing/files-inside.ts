@@ -6,10 +6,11 @@ import { isInside } from '../files/is-inside.ts';
 import { openRegularFile } from '../files/regular-file.ts';
 import { ViewRequestError } from './view-problem.ts';
 
-/** Rejects with ViewRequestError for a file elsewhere, otherwise as `openRegularFile` does; null for a missing file. */
+/** `directory`: without links, as `findRuns` gives it. Rejects with ViewRequestError for a file elsewhere, otherwise as `openRegularFile` does; null for a missing file. */
 export async function openInside(directory: string, name: string): Promise<FileHandle | null> {
   try {
     const [home, path] = await Promise.all([realpath(directory), realpath(join(directory, name))]);
+    if (home !== directory) throw new ViewRequestError(404, `The folder of the run is a link now, so ${name} is not read. Restore the folder.`);
     if (!isInside(home, path))
       throw new ViewRequestError(404, `${name} is a link that leads out of the run's folder, so it is not read. Copy the file into the folder.`);
     const file = await openRegularFile(path);

@@ -33,7 +33,7 @@ export class LineIndex {
       const line = (bytes: Buffer, from: number, end: number, place: number) => {
         if (place === start) found = bytes.toString('utf8', from, end);
       };
-      await visitLines(file, { line }, { isPacked });
+      await visitLines(file, { line }, { name, isPacked });
       return found;
     }
     const bytes = Buffer.allocUnsafe(this.#lengths.at(row));
@@ -57,7 +57,7 @@ export class LineIndex {
       this.#starts.set(row, place);
       this.#lengths.set(row, end - start);
     };
-    await this.#progress.reached(file, await visitLines(file, { line }, { from: this.#progress.readTo, isPacked }), { isPacked });
+    await this.#progress.reached(file, await visitLines(file, { line }, { name, from: this.#progress.readTo, isPacked }), { isPacked });
   }
 
   #reset(): void {

@@ -20,16 +20,18 @@ export interface LineVisitor {
 export interface ReadLinesOptions {
   /** The first byte to read, which is the start of a line. @default 0 */
   readonly from?: number;
+  /** Names the file in errors. */
+  readonly name: string;
   /** A gzip file; places count its unpacked bytes. @default false */
   readonly isPacked?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
 /** Passes on every line that ends with a line feed, and resolves with the start of the rest. */
-export async function visitLines(file: FileHandle, visitor: LineVisitor, options: ReadLinesOptions = {}): Promise<number> {
-  const { from = 0, isPacked = false, signal } = options;
+export async function visitLines(file: FileHandle, visitor: LineVisitor, options: ReadLinesOptions): Promise<number> {
+  const { name, from = 0, isPacked = false, signal } = options;
   const splitter = new LineSplitter(visitor, isPacked ? 0 : from);
-  if (isPacked) await unpack(file, splitter, signal);
+  if (isPacked) await unpack(file, splitter, { name, signal });
   else
     for (let position = from; ;) {
       signal?.throwIfAborted();
@@ -42,7 +44,11 @@ export async function visitLines(file: FileHandle, visitor: LineVisitor, options
   return splitter.rest;
 }
 
-async function unpack(file: FileHandle, splitter: LineSplitter, signal: AbortSignal | undefined): Promise<void> {
+async function unpack(
+  file: FileHandle,
+  splitter: LineSplitter,
+  { name, signal }: { readonly name: string; readonly signal: AbortSignal | undefined },
+): Promise<void> {
   const packed = file.createReadStream({ start: 0, autoClose: false });
   const unpacked = packed.pipe(createGunzip());
   packed.on('error', (error) => unpacked.destroy(error));
@@ -57,7 +63,7 @@ async function unpack(file: FileHandle, splitter: LineSplitter, signal: AbortSig
     }
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    if (code?.startsWith('Z_') === true) throw new ConfigError('The compressed file is damaged', { cause });
+    if (code?.startsWith('Z_') === true) throw new ConfigError(`${name} is damaged: it cannot be unpacked. Restore it from a copy.`, { cause });
     throw cause;
   } finally {
     packed.destroy();

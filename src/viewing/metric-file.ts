@@ -56,7 +56,7 @@ export class MetricFile {
       const parsed = metricLine(bytes.toString('utf8', start, end));
       if (parsed !== null) lines.push(this.#place(parsed));
     };
-    await this.#progress.reached(file, await visitLines(file, { line }, { from: this.#progress.readTo }));
+    await this.#progress.reached(file, await visitLines(file, { line }, { name: 'metrics.jsonl', from: this.#progress.readTo }));
     return lines;
   }
 }

@@ -50,9 +50,9 @@ export class RolloutIndex {
     // The file is only ever replaced as a whole.
     const found = await this.#rewardsProgress.compare(file, { isPacked: true });
     if (found === 'same' && this.#paid === table) return table;
-    const { isPacked } = this.#rewards;
+    const { name, isPacked } = this.#rewards;
     const visitor = { line: (bytes: Buffer, start: number, end: number) => table.pay(bytes, start, end) };
-    await this.#rewardsProgress.reached(file, await visitLines(file, visitor, { isPacked }), { isPacked: true });
+    await this.#rewardsProgress.reached(file, await visitLines(file, visitor, { name, isPacked }), { isPacked: true });
     this.#paid = table;
     return table;
   }
@@ -81,7 +81,7 @@ export class RolloutIndex {
         const row = byStart.get(place);
         if (row !== undefined) use(row, bytes.subarray(start, Math.min(end, start + mostBytes)));
       };
-      await visitLines(file, { line }, { isPacked: true });
+      await visitLines(file, { line }, { name: this.file.name, isPacked: true });
       return;
     }
     for (const row of rows) {
@@ -107,7 +107,7 @@ export class RolloutIndex {
       line: (bytes: Buffer, start: number, end: number, place: number) => table.add(bytes, start, end, place),
       tooLong: (place: number) => table.tooLong(place),
     };
-    await this.#progress.reached(file, await visitLines(file, visitor, { from: this.#progress.readTo, isPacked }), { isPacked });
+    await this.#progress.reached(file, await visitLines(file, visitor, { name, from: this.#progress.readTo, isPacked }), { isPacked });
     return table;
   }
 

@@ -39,10 +39,10 @@ export async function searchText(
     found.add(row);
   };
   await using file = await index.open();
-  const { isPacked } = index.file;
+  const { name, isPacked } = index.file;
   const from = isPacked ? 0 : rows.keys().next().value!;
   try {
-    await visitLines(file, { line }, { from, isPacked, signal: signal === undefined ? limit : AbortSignal.any([signal, limit]) });
+    await visitLines(file, { line }, { name, from, isPacked, signal: signal === undefined ? limit : AbortSignal.any([signal, limit]) });
   } catch (cause) {
     if (!limit.aborted || signal?.aborted === true) throw cause;
     throw new TimeoutError(`The search took longer than ${deadlineMs / 1000} s. Search for a longer text, or search the file with grep.`, { cause });

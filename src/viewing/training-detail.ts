@@ -1,4 +1,5 @@
 /** The page of a training run: its settings, events, steps, and its held-out rows over time. */
+import { thrownText } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { openInside } from './files-inside.ts';
 import { visitLines } from './line-reader.ts';
@@ -17,13 +18,20 @@ const MOST_EVENTS = 1000;
 const MOST_HELD_OUT = 500;
 
 export async function trainingDetail(run: OpenRun): Promise<TrainingDetail> {
-  const [line, sets, config, events] = await Promise.all([run.line(), run.sets(), run.settings.read().catch((): Fields => ({})), eventsOf(run)]);
+  const problems: string[] = [];
+  const [line, sets, config, events] = await Promise.all([
+    run.line(),
+    run.sets(),
+    run.settings.read().catch((): Fields => ({})),
+    readable(eventsOf(run), problems).then((found) => found ?? []),
+  ]);
+  const heldOut = await heldOutLines(run, sets, problems);
   return {
     kind: 'training',
-    run: line,
+    run: { ...line, problem: line.problem ?? problems[0] ?? null },
     facts: factsOfConfig(config),
     sets: sets.map(({ set }) => set),
-    held_out: await heldOutLines(run, sets),
+    held_out: heldOut,
     events,
   };
 }
@@ -54,8 +62,9 @@ export async function stepDetail(run: OpenRun, step: number): Promise<StepDetail
 export async function heldOutDetail(run: OpenRun, group: string): Promise<HeldOutDetail> {
   const evaluations: HeldOutDetail['evaluations'][number][] = [];
   for (const file of await evaluationsOf(run)) {
-    const reader = await run.reader(file);
-    const table = await reader.table();
+    const found = await readable(tableOf(run, file), []);
+    if (found === null) continue;
+    const { reader, table } = found;
     const name = table.name('group');
     const rows = [...table.rows].filter((row) => name(row) === group).toSorted((a, b) => table.index(a) - table.index(b));
     const records = await reader.records(table, rows);
@@ -73,12 +82,28 @@ async function evaluationsOf(run: OpenRun): Promise<SetFile[]> {
   return (await run.sets()).filter(({ set }) => set.kind === 'evaluation');
 }
 
-async function heldOutLines(run: OpenRun, sets: readonly SetFile[]): Promise<HeldOutLine[]> {
+async function tableOf(run: OpenRun, file: SetFile): Promise<{ readonly reader: RolloutReader; readonly table: RolloutTable }> {
+  const reader = await run.reader(file);
+  return { reader, table: await reader.table() };
+}
+
+/** Null for a file that is damaged or no file of the run, which costs only what it holds; says so in `problems`. */
+async function readable<T>(reading: Promise<T>, problems: string[]): Promise<T | null> {
+  try {
+    return await reading;
+  } catch (error) {
+    problems.push(thrownText(error));
+    return null;
+  }
+}
+
+async function heldOutLines(run: OpenRun, sets: readonly SetFile[], problems: string[]): Promise<HeldOutLine[]> {
   const rewards = new Map<string, { step: number; reward: number | null }[]>();
   let last: { readonly reader: RolloutReader; readonly table: RolloutTable } | null = null;
   for (const file of sets.filter(({ set }) => set.kind === 'evaluation')) {
-    const reader = await run.reader(file);
-    const table = await reader.table();
+    const found = await readable(tableOf(run, file), problems);
+    if (found === null) continue;
+    const { reader, table } = found;
     if (table.size > 0) last = { reader, table };
     for (const [group, reward] of meanRewards(table)) {
       const line = rewards.get(group) ?? [];
@@ -130,7 +155,7 @@ async function eventsOf({ found }: OpenRun): Promise<TrainingDetail['events']> {
     events.push({ kind, step: numberOf(step) ?? 0, time: textOf(time) ?? '', message: textOf(message) ?? '' });
     if (events.length > 2 * MOST_EVENTS) events.splice(0, MOST_EVENTS);
   };
-  await visitLines(file, { line });
+  await visitLines(file, { line }, { name: 'events.jsonl' });
   return events.slice(-MOST_EVENTS);
 }
 
