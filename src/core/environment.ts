@@ -79,6 +79,11 @@ export interface StepResult {
   readonly stop: StopCondition | null;
   /** Settings for the next generation only. */
   readonly next?: TurnOptions;
+  /**
+   * What the generation was worth by itself, finite; recorded, and read by a credit such as `algorithm.advantage.use = "turns"`. It is not part of the rollout's
+   * reward, which is the rubric's. @default none, which is not 0
+   */
+  readonly reward?: number;
 }
 
 /**

@@ -94,6 +94,8 @@ export interface EnvResponse {
   readonly kind?: Observation['kind'];
   /** Settings for the next generation only. */
   readonly next?: TurnOptions;
+  /** What the generation was worth by itself, finite. It is not part of the rollout's reward, which is the rubric's. @default none */
+  readonly reward?: number;
   /** Ends the episode after the observation: true with `completed`, a string with that stop condition. @default false */
   readonly done?: boolean | StopCondition;
 }
@@ -226,12 +228,13 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
 
   async #step(kept: string, state: S, context: StepContext): Promise<StepResult> {
     state.turns += 1;
-    const { observation, messages, kind = 'observation', done, next } = await this.envResponse(kept, state, context);
+    const { observation, messages, kind = 'observation', done, next, reward } = await this.envResponse(kept, state, context);
     const stop = done === undefined || done === false ? null : done === true ? 'completed' : done;
     return {
       observation: messages !== undefined ? { messages, kind } : observation === undefined ? null : { text: observation, kind },
       stop: stop ?? (state.turns >= this.maxTurns ? 'max_turns_reached' : null),
       ...(next === undefined ? {} : { next }),
+      ...(reward === undefined ? {} : { reward }),
     };
   }
 }

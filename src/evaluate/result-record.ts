@@ -72,6 +72,7 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
       kept_tokens: g.keptTokens,
       overhang: g.overhang,
       ...(g.opening === undefined ? {} : { opening: g.opening }),
+      ...(g.reward === undefined ? {} : { reward: g.reward }),
     })),
   };
 }

@@ -131,8 +131,10 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
       observation,
       stop,
       next = {},
+      reward,
     } = await untilAborted(episode.step(kept, { finish, stopReason, toolCalls, ...opened, ...trace, signal }), signal);
     if (observation) assertObservation(observation);
+    if (reward !== undefined) record.rewardTurn(reward);
     record.enter('prompt');
     if (observation) await transcript.observe(observation, { isLast: stop !== null });
     else if (stop !== null) record.keepEnd(transcript.end());

@@ -63,6 +63,8 @@ export interface Generation {
   readonly overhang: string;
   /** The beginning of the turn's text that the model's chat template wrote, such as `<think>\n`: scored, but not sampled. @default none */
   readonly opening?: string;
+  /** What the environment's `step` said it was worth by itself. @default none */
+  readonly reward?: number;
   /** As in `TextSample`. @default false */
   readonly stopIsGuess?: boolean;
   /** As in `TextSample`. @default false */

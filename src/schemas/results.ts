@@ -96,7 +96,11 @@ export const ResultSchema = object(
           overhang: text,
         },
         // What the chat template wrote at the beginning of the turn; absent if nothing.
-        { opening: text },
+        {
+          opening: text,
+          /** What the environment said that the turn was worth by itself; absent if it said nothing. */
+          reward: number,
+        },
       ),
     ),
   },

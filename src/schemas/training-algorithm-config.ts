@@ -6,11 +6,13 @@ export const algorithm = table('How rewards become a gradient.', {
   advantage: table('The credit, which turns rewards into an advantage for every token.', {
     use: {
       ...text(
-        '`outcome`: compares the rewards of rollouts, as the other keys say. `environment`: the credit that the environment brings. Or a module (./my-credit.ts) that exports createCredit, set by args. Default: `environment` if the environment exports createCredit, else `outcome`.',
+        '`outcome`: compares the rewards of rollouts, as the other keys say. `turns`: compares those of turns too, which the environment gives (MT-GRPO). `environment`: the credit that the environment brings. Or a module (./my-credit.ts) that exports createCredit, set by args. Default: `environment` if the environment exports createCredit, else `outcome`.',
       ),
       default: 'outcome',
     },
-    args: free('Settings of a credit other than `outcome`.'),
+    args: free(
+      'Settings of a credit other than `outcome`. turns: estimate (returns or sum), gamma, compare (turn or all), turn_weight. Of a module: its own.',
+    ),
     scope: choice(
       ['group', 'role_task', 'role', 'batch', 'none'],
       'group: the rollouts of the same row (GRPO, RLOO). role_task: all rollouts of the batch with the same role and task. role: all rollouts of the batch with the same role. batch: all rollouts of the batch (REINFORCE++). none: the reward itself is the advantage.',

@@ -22,6 +22,10 @@ export const TrajectorySchema = object(
     /** Absent if the sampler's log-probs are unknown. */
     log_probs: text,
     versions: text,
+    /** Number of sampled tokens of each turn; absent if each stretch of targets is one. */
+    turn_tokens: listOf(count),
+    /** Reward of each turn that the environment gave one, else null; absent if it gave none. */
+    turn_rewards: listOf(numberOrNull),
     /** Its tokens were left out to save space: `ids` and `targets` are empty. */
     thinned: only(true),
     ...optionalTokenColumns,

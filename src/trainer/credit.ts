@@ -19,6 +19,8 @@ export interface CreditTurn {
   readonly text: string | null;
   /** The text that the environment added after it; null if it added none, or if it is unknown. */
   readonly observation: string | null;
+  /** What the environment's `step` said that it was worth by itself; null if it said nothing, which is not 0. */
+  readonly reward: number | null;
   /** Its sampled tokens: [start, end) of the rollout's M. A turn may have none. */
   readonly start: number;
   readonly end: number;

@@ -33,6 +33,10 @@ export interface Trajectory extends RolloutFacts {
   readonly isUnpaid?: true;
   /** The version that sampled each target, only if they differ. [M] */
   readonly versions?: Int32Array;
+  /** Number of sampled tokens of each turn. [turns], M in all. @default each stretch of targets without other tokens between them is one */
+  readonly turnTokens?: readonly number[];
+  /** What the environment said that each turn was worth by itself; null where it said nothing. [turns] @default nothing for any turn */
+  readonly turnRewards?: readonly (number | null)[];
   /** The images among the ids, in order. Their bytes are in the run's folder of images. @default none */
   readonly images?: readonly PlacedImage[];
   readonly segments: readonly TextSegment[];
@@ -79,8 +83,31 @@ export function trajectoryOf(rollout: Rollout, role = rollout.role ?? POLICY_ROL
     policy: { model: rollout.policy.model, version },
     usage,
     ...sampled,
+    ...turnColumns(rollout.generations, sampled.targets),
     segments: rollout.segments.map(({ kind, text }) => ({ kind, text })),
   };
+}
+
+function turnColumns(generations: Rollout['generations'], targets: Int32Array): Pick<Trajectory, 'turnTokens' | 'turnRewards'> {
+  const tokens = generations.map(({ keptTokens }) => keptTokens ?? 0);
+  const rewards = generations.map(({ reward }) => reward ?? null);
+  const isWhole = tokens.reduce((sum, count) => sum + count, 0) === targets.length;
+  const found = stretches(targets);
+  const isFound = tokens.length === found.length && tokens.every((count, i) => count === found[i]);
+  return {
+    ...(isWhole && !isFound ? { turnTokens: tokens } : {}),
+    ...(rewards.some((reward) => reward !== null) ? { turnRewards: rewards } : {}),
+  };
+}
+
+/** Number of tokens in each stretch of sampled tokens without others between them. */
+export function stretches(targets: Int32Array): number[] {
+  const lengths: number[] = [];
+  for (const [i, at] of targets.entries()) {
+    if (i > 0 && targets[i - 1] === at - 1) lengths[lengths.length - 1]!++;
+    else lengths.push(1);
+  }
+  return lengths;
 }
 
 type Outcome = Pick<Trajectory, 'reward' | 'error' | 'isUnpaid'>;

@@ -14,6 +14,8 @@ interface CountingOptions {
   readonly tokens?: TokenConventions;
   readonly prefill?: string;
   readonly traces?: boolean;
+  /** Rewards of the turns, by their number from 1. */
+  readonly turnRewards?: Readonly<Record<number, number>>;
   /** Called in place of answering, to fail or to wait. */
   readonly onStep?: (kept: string, row: Row, signal: AbortSignal) => Promise<void> | void;
 }
@@ -56,7 +58,9 @@ export class CountingEnv extends MultiTurnEnv<Row, CountingState> {
 
   protected async envResponse(kept: string, state: CountingState, { signal }: StepContext): Promise<EnvResponse> {
     await this.#options.onStep?.(kept, state.row, signal);
-    return kept.includes('stop') ? { done: true } : { observation: this.#options.observation ?? ' more ' };
+    const turnReward = this.#options.turnRewards?.[state.turns];
+    const rewarded = turnReward === undefined ? {} : { reward: turnReward };
+    return kept.includes('stop') ? { ...rewarded, done: true } : { ...rewarded, observation: this.#options.observation ?? ' more ' };
   }
 
   protected override async cleanup(state: CountingState): Promise<void> {

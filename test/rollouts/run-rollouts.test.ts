@@ -57,6 +57,20 @@ describe('runRollouts', () => {
     expect(rollout!.usage).toEqual({ inputTokens: 'Count.'.length + 'Count.one; more '.length, outputTokens: 9, cachedTokens: null });
   });
 
+  it("records the rewards that the environment gives to turns, apart from the rollout's own", async () => {
+    const client = () => new ScriptedClient({ turns: ['one;', 'two;', 'stop;'] });
+    const [rollout] = await play(new CountingEnv({ turnRewards: { 1: 0.5, 3: -0 } }), client());
+    expect(rollout!.generations.map(({ reward: own }) => own)).toEqual([0.5, undefined, 0]);
+    expect(rollout).toMatchObject({ reward: 13, error: null });
+    for (const odd of [NaN, Infinity, '1']) {
+      const [failed] = await play(new CountingEnv({ turnRewards: { 2: odd as number } }), client());
+      expect(failed).toMatchObject({
+        reward: null,
+        error: { type: 'RewardError', message: `The environment's step gave turn 2 the reward ${odd}. It must be a finite number, or left out.` },
+      });
+    }
+  });
+
   it('fails the rollout of an environment whose prompt, messages or observation cannot be shown, with an error of the environment', async () => {
     const odd = [{ role: 'user', content: 42 }] as unknown as readonly Message[];
     class OddPrompt extends CountingEnv {

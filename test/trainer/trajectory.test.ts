@@ -4,6 +4,7 @@ import { RetrievalError, RewardError, TrainingError } from '../../src/core/error
 import { TokenBuffer } from '../../src/core/token-buffer.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
 import { runRollouts } from '../../src/rollouts/run-rollouts.ts';
+import { turnsOf } from '../../src/trainer/credit/rollout-turns.ts';
 import { isDemonstration, isFinished, trajectoryOf, unpaid, withReward } from '../../src/trainer/trajectory.ts';
 import { CountingEnv } from '../rollouts/counting-env.ts';
 import { trajectory } from './some-trajectories.ts';
@@ -55,6 +56,23 @@ describe('trajectoryOf', () => {
     expect([...t.logProbs]).toEqual([...logProbs].filter((value) => !Number.isNaN(value)));
     expect(t).toMatchObject({ rolloutId: '0/1', groupId: '0', index: 1, reward: 9, error: null, promptLength: 6, turns: 2, policy: { version: 0 } });
     expect('versions' in t).toBe(false);
+  });
+
+  it('has the rewards of turns, and the lengths of turns where their tokens alone do not show them', async () => {
+    const rewarded = trajectoryOf(await played({ turns: ['one;', 'stop;'] }, new CountingEnv({ turnRewards: { 2: 0.5 } })));
+    expect(rewarded).toMatchObject({ turnRewards: [null, 0.5] });
+    expect('turnTokens' in rewarded).toBe(false);
+    class Silent extends CountingEnv {
+      protected override envResponse = async (kept: string) => (kept.includes('stop') ? { done: true } : {});
+    }
+    const silent = trajectoryOf(await played({ turns: ['one;', '', 'stop;'] }, new Silent()));
+    expect(silent).toMatchObject({ turnTokens: [4, 0, 5] });
+    expect('turnRewards' in silent).toBe(false);
+    expect(turnsOf({ ...silent, turnRewards: [1, null, 2] })).toEqual([
+      { text: 'one;', observation: null, reward: 1, start: 0, end: 4 },
+      { text: '', observation: null, reward: null, start: 4, end: 4 },
+      { text: 'stop;', observation: null, reward: 2, start: 4, end: 9 },
+    ]);
   });
 
   it('gives the version of each token only if versions differ, and the oldest of them', async () => {

@@ -70,6 +70,18 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
       `rollouts.max_refills must be 0 with rollouts.rollouts_per_example = 1, because it replaces groups without two different rewards, which would be all of them; got ${rollouts.max_refills}`,
   },
   {
+    key: 'algorithm.kl.placement',
+    wrong: ({ algorithm: { advantage, kl } }) => advantage.use === 'turns' && kl.coefficient > 0 && kl.placement === 'reward',
+    problem: () =>
+      'algorithm.kl.placement must be "loss" with algorithm.advantage.use = "turns", which subtracts no penalty from rewards; got "reward"',
+  },
+  ...(['weighting', 'decay'] as const).map((name): ConfigRule => ({
+    key: `algorithm.advantage.${name}`,
+    wrong: ({ algorithm: { advantage } }) => advantage.use === 'turns' && advantage[name] !== (name === 'decay' ? 0 : 'sequence'),
+    problem: ({ algorithm: { advantage } }) =>
+      `algorithm.advantage.${name} must be left out with algorithm.advantage.use = "turns", which does not use it; got ${JSON.stringify(advantage[name])}`,
+  })),
+  {
     key: 'algorithm.advantage.args',
     wrong: ({ algorithm: { advantage } }) => advantage.use === 'outcome' && Object.keys(advantage.args).length > 0,
     problem: () =>

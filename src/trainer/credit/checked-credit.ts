@@ -15,6 +15,7 @@ import {
   CREDIT_PREFIX,
   type CreditRollout,
 } from '../credit.ts';
+import { valuesOf, withConstantGroups } from './constant-groups.ts';
 
 /** @param module the name that the user gave, with its key: `./my-credit.ts (algorithm.advantage.use)` */
 export function checkedCredit(createCredit: CreditFactory, config: TrainingConfig, module: string): Credit {
@@ -31,7 +32,8 @@ export function checkedCredit(createCredit: CreditFactory, config: TrainingConfi
       const assigned = await own('assign', module, () => credit.assign(batch));
       const problem = isObject(assigned) ? assignmentProblem(assigned, batch) : 'it must be { advantages }';
       if (problem !== null) throw new ConfigError(`assign of the credit ${module} returned a wrong value in step ${batch.step}: ${problem}`);
-      return withConstants(assigned, constantGroups, advantage.use);
+      const { constantReason = `the credit ${advantage.use} gave every rollout 0, or left it out` } = assigned;
+      return withConstantGroups({ ...assigned, constantReason }, constantGroups);
     },
     ...(credit.saveState === undefined ? {} : { saveState: (directory) => own('saveState', module, () => credit.saveState!(directory)) }),
     ...(credit.loadState === undefined
@@ -84,19 +86,6 @@ async function own<T>(method: string, module: string, run: () => T | Promise<T>)
   }
 }
 
-/** Counts the groups that teach nothing, and leaves them out if the run drops them. */
-function withConstants(assigned: CreditAssignment, constantGroups: 'keep' | 'drop', use: string): CreditAssignment {
-  const isConstant = assigned.advantages.map((group) =>
-    group.every((advantage) => valuesOf(advantage).every((value) => value === 0 || value === null)),
-  );
-  const left = assigned.advantages.map((group, g) => (isConstant[g] && constantGroups === 'drop' ? group.map(() => null) : group));
-  return {
-    advantages: left,
-    values: { groups_constant: isConstant.filter(Boolean).length, groups_too_small: 0, ...assigned.values },
-    constantReason: assigned.constantReason ?? `the credit ${use} gave every rollout 0, or left it out`,
-  };
-}
-
 function assignmentProblem({ advantages, values = {}, constantReason = '' }: CreditAssignment, { groups }: CreditBatch): string | null {
   if (!Array.isArray(advantages)) return `advantages must be a list with a list for each of the ${groups.length} groups, got ${shown(advantages)}`;
   if (advantages.length !== groups.length) return `advantages must have a list for each of the ${groups.length} groups, got ${advantages.length}`;
@@ -134,10 +123,6 @@ export function advantageProblem(advantage: unknown, { turns, tokens }: CreditRo
   if (at === -1) return null;
   const where = typeof advantage === 'number' ? '' : isPerToken ? ` at token ${at}` : ` at turn ${at}`;
   return `must be finite, got ${shown(values[at])}${where}`;
-}
-
-function valuesOf(advantage: Advantage): readonly (number | null)[] {
-  return advantage === null ? [] : typeof advantage === 'number' ? [advantage] : [...advantage];
 }
 
 async function filesIn(directory: string): Promise<readonly string[]> {

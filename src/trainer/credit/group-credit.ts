@@ -1,5 +1,6 @@
 /** Compares the rollouts of a row with each other (GRPO, Dr. GRPO, RLOO). A group with fewer than two members gives no advantage and is left out. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import type { Trajectory } from '../trajectory.ts';
 import type { Credit, CreditAssignment, CreditBatch, CreditRollout } from '../credit.ts';
 import { groupAdvantages } from './group-advantages.ts';
 
@@ -39,4 +40,11 @@ function penalised({ reward, penalties }: CreditRollout): number {
 
 export function meanOrNull(values: readonly number[]): number | null {
   return values.length === 0 ? null : values.reduce((total, value) => total + value, 0) / values.length;
+}
+
+/** The scope that a trajectory is compared in. */
+export function scopeKey(scope: CreditConfig['algorithm']['advantage']['scope'], { role, task, groupId }: Trajectory): string {
+  if (scope === 'group') return JSON.stringify([groupId]);
+  if (scope === 'role_task') return JSON.stringify([role, task]);
+  return scope === 'role' ? JSON.stringify([role]) : 'batch';
 }

@@ -7,9 +7,8 @@ import { join } from 'node:path';
 import { ResultsError } from '../../core/errors.ts';
 import { byName, closed, number } from '../../schemas/json-schema.ts';
 import { parseWire } from '../../schemas/results.ts';
-import type { Trajectory } from '../trajectory.ts';
 import type { Advantage, Credit, CreditAssignment, CreditBatch, CreditRollout } from '../credit.ts';
-import { type CreditConfig, meanOrNull } from './group-credit.ts';
+import { type CreditConfig, meanOrNull, scopeKey } from './group-credit.ts';
 import { decayMoments, type Moments, scopeAdvantages } from './scope-advantages.ts';
 
 const FILE = 'credit.json';
@@ -118,9 +117,4 @@ function runs(values: Float64Array): { reward: number; tokens: number }[] {
     else found.push({ reward, tokens: 1 });
   }
   return found;
-}
-
-function scopeKey(scope: 'group' | 'role_task' | 'role' | 'batch' | 'none', { role, task }: Trajectory): string {
-  if (scope === 'role_task') return JSON.stringify([role, task]);
-  return scope === 'role' ? JSON.stringify([role]) : 'batch';
 }

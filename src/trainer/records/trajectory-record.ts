@@ -29,6 +29,8 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
     ...(trajectory.isUnpaid === true ? { unpaid: true } : {}),
     ...(trajectory.logProbs === null ? {} : { log_probs: packArray(trajectory.logProbs) }),
     ...(trajectory.versions === undefined ? {} : { versions: packArray(trajectory.versions) }),
+    ...(trajectory.turnTokens === undefined ? {} : { turn_tokens: [...trajectory.turnTokens] }),
+    ...(trajectory.turnRewards === undefined ? {} : { turn_rewards: [...trajectory.turnRewards] }),
     ...(trajectory.images === undefined ? {} : { images: trajectory.images.map(imageColumns) }),
   };
 }
@@ -37,7 +39,7 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
 export function thinLine(text: string): string {
   const parsed = parseWire(TrajectorySchema, text);
   if ('problem' in parsed) return text;
-  const { log_probs: _, versions: __, images: ___, ...rest } = parsed.value;
+  const { log_probs: _, versions: __, images: ___, turn_tokens: ____, ...rest } = parsed.value;
   const thin: WireTrajectory = { ...rest, prompt_length: 0, ids: '', targets: '', thinned: true };
   return JSON.stringify(thin);
 }
@@ -59,6 +61,8 @@ export function parseTrajectory(text: string): { readonly value: Trajectory } | 
     error: wire.error as Trajectory['error'],
     promptLength: wire.prompt_length,
     ...arrays,
+    ...(wire.turn_tokens === undefined ? {} : { turnTokens: wire.turn_tokens }),
+    ...(wire.turn_rewards === undefined ? {} : { turnRewards: wire.turn_rewards }),
     ...(wire.images === undefined ? {} : { images: wire.images.map(placedImageOf) }),
     segments: wire.segments as TextSegment[],
   };
@@ -79,6 +83,8 @@ function parseArrays(wire: WireTrajectory): Arrays | { problem: string } {
   if ((logProbs ?? targets).length !== targets.length || (versions ?? targets).length !== targets.length) {
     return { problem: `${targets.length} targets, ${(logProbs ?? targets).length} log_probs and ${(versions ?? targets).length} versions` };
   }
+  if (wire.turn_tokens !== undefined && wire.turn_tokens.reduce((sum, tokens) => sum + tokens, 0) !== targets.length)
+    return { problem: `turn_tokens that do not sum to its ${targets.length} targets` };
   if (wire.images?.some(({ offset, length }) => offset + length > ids.length) === true) return { problem: `images beyond its ${ids.length} ids` };
   return { ids, targets, logProbs: logProbs ?? null, ...(versions === undefined ? {} : { versions }) };
 }

@@ -142,7 +142,10 @@ describe('openOwnCredit', () => {
   });
 
   it.each([
-    ['turn', /^algorithm.advantage.use = "turn" is not a credit.*; it is one of outcome, environment or a module \(.\/my-credit.ts\)$/],
+    [
+      'turn',
+      /^algorithm.advantage.use = "turn" is not a credit \(did you mean turns\?\); it is one of outcome, turns, environment or a module \(.\/my-credit.ts\)$/,
+    ],
     ['./missing.ts', /^There is no module .*missing.ts \(algorithm.advantage.use\); name a file/],
   ])('refuses %s', async (use, message) => {
     await expect(opened(use)).rejects.toThrow(message);

@@ -57,10 +57,10 @@ describe('checkedCredit', () => {
       [['c/0', 2, 2]],
     ]);
     expect(groups[0]![0]!.turns).toEqual([
-      { text: 'ask', observation: 'see', start: 0, end: 2 },
-      { text: 'say', observation: null, start: 2, end: 3 },
+      { text: 'ask', observation: 'see', reward: null, start: 0, end: 2 },
+      { text: 'say', observation: null, reward: null, start: 2, end: 3 },
     ]);
-    expect(groups[0]![1]!.turns).toEqual([{ text: null, observation: null, start: 0, end: 1 }]);
+    expect(groups[0]![1]!.turns).toEqual([{ text: null, observation: null, reward: null, start: 0, end: 1 }]);
   });
 
   it('takes an advantage for a rollout, for each turn or for each token, from an async function too', async () => {

@@ -34,6 +34,12 @@ describe('trajectoryRecord', () => {
     expect([...back.logProbs!].every((value, i) => Object.is(value, logProbs[i]))).toBe(true);
   });
 
+  it('keeps the rewards and lengths of turns, and refuses lengths that are not those of its targets', () => {
+    const t = trajectory('1/0', { turnTokens: [0, 2], turnRewards: [null, -0.1] });
+    expect(parsed(line(t))).toEqual(t);
+    expect(() => parsed(line({ ...t, turnTokens: [1, 2] }))).toThrow('turn_tokens that do not sum to its 2 targets');
+  });
+
   it('reads arrays that are views into a larger buffer', () => {
     const t = trajectory('1/0', { ids: Int32Array.of(9, 9, 1, 2, 3, 4, 9).subarray(2, 6) });
     expect([...parsed(line(t)).ids]).toEqual([1, 2, 3, 4]);
