@@ -4,7 +4,7 @@ import type { GpuCard } from '../launch/gpu-cards.ts';
 import { fitGpus, type GpuPlan } from '../launch/gpu-plan.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { gpuNeeds } from '../sessions/training/plan-gpus.ts';
-import { gpuTable } from '../reports/training/gpu-table.ts';
+import { gpuTable, stepLines } from '../reports/training/gpu-table.ts';
 import { type Finding, missing, ok, skipped } from './finding.ts';
 
 export interface GpuCheckOptions {
@@ -13,6 +13,8 @@ export interface GpuCheckOptions {
   /** Tokens of the longest rollout; null if unlimited or unknown. */
   readonly contextTokens: number | null;
   readonly variables: Readonly<Record<string, string | undefined>>;
+  /** US dollars for one GPU and hour. @default null: no price is shown */
+  readonly gpuPrice?: number | null;
 }
 
 /** Empty for a run that uses no GPU. */
@@ -48,13 +50,13 @@ export function shareBeside(config: TrainingConfig, { cards, contextTokens, vari
 }
 
 /** The table of `vf-doctor --memory`. Throws ConfigError if the run does not fit, or if its needs are unknown. */
-export function memoryTable(config: TrainingConfig, { cards, contextTokens, variables }: GpuCheckOptions): string {
+export function memoryTable(config: TrainingConfig, { cards, contextTokens, variables, gpuPrice = null }: GpuCheckOptions): string {
   const { kind, device, devices } = config.backend;
   if (kind === 'embedded' || (devices ?? [device]).includes('cpu')) throw new ConfigError('This run uses no GPU.');
   const needs = gpuNeeds(config, { cards: cards ?? [], contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });
   if ('why' in needs) throw new ConfigError(`GPU memory is not planned: ${needs.why}. To plan for other GPUs: --gpus 80 or --gpus 80,80 (GiB each).`);
   const fit = fitGpus(needs);
-  if ('plan' in fit) return `${[...gpuTable(needs, fit.plan), ...closing(config, fit.plan)].join('\n')}\n`;
+  if ('plan' in fit) return `${[...gpuTable(needs, fit.plan), ...stepLines(config, needs, gpuPrice), ...closing(config, fit.plan)].join('\n')}\n`;
   throw new ConfigError(`${fit.problem}. To make it fit, ${fit.change}.`);
 }
 

@@ -1,6 +1,6 @@
 /** Declares `vf-doctor`, which checks the requirements of a training run and changes nothing. */
 import { defineCommand, optionalArgument } from '../options/define-command.ts';
-import { file, flag, text, texts, wholeNumber } from '../options/kinds.ts';
+import { file, flag, number, text, texts, wholeNumber } from '../options/kinds.ts';
 import { table } from '../options/option.ts';
 
 const NOTES = `
@@ -57,6 +57,7 @@ export const vfDoctor = defineCommand({
     memory: flag('print only how the run would divide the memory of the GPUs; loads nothing'),
     gpus: text('with --memory: GPUs of these sizes in GiB instead of those here, such as 80 or 80,80', { placeholder: 'SIZES' }),
     context: wholeNumber('with --memory: tokens of the longest rollout', { from: 1, otherwise: '4596, as Search-R1 has by default' }),
+    gpuPrice: number('with --memory: US dollars for one GPU and hour; shows what a step and the run cost', { above: 0, placeholder: 'USD' }),
     json: flag('one JSON object on stdout'),
   }),
   conflicts: [['memory', 'json']],
@@ -68,6 +69,7 @@ export const vfDoctor = defineCommand({
     ['vf-doctor run.toml --json', 'for scripts'],
     ['vf-doctor run.toml --memory', 'only the plan of GPU memory'],
     ['vf-doctor run.toml --memory --gpus 80,80', 'the same for two GPUs of 80 GiB'],
+    ['vf-doctor run.toml --memory --gpus 80,80 --gpu-price 2.5', 'and the price of the run'],
     ['vf-doctor visual-rag --preset ddai-r1-mini --launch', 'a preset of vf-train'],
   ],
   notes: NOTES,

@@ -26,21 +26,24 @@ interface DoctorOptions {
   readonly gpus?: string;
   /** Length in tokens. */
   readonly context?: number;
+  /** US dollars for one GPU and hour. */
+  readonly gpuPrice?: number;
 }
 
 export async function runDoctor(config: string | null, options: DoctorOptions, context: CommandContext): Promise<number> {
   const { preset = null, launch = false, python = null, vllmPython = null, apiBaseUrl = [], apiKeyVar = null, memory = false } = options;
-  const { json = false, gpus, context: tokens } = options;
+  const { json = false, gpus, context: tokens, gpuPrice } = options;
   for (const url of apiBaseUrl) for (const secret of urlCredentials(url)) context.secrets.add(secret);
   loadEnvironmentFile('.env', process.env);
   const wanted = { config, preset, launches: launch, python, vllmPython, baseUrls: apiBaseUrl, keyVariable: apiKeyVar };
   const target = await namingFlags(readTarget(wanted, process.env));
   for (const secret of target.secrets) context.secrets.add(secret);
   if (memory) {
-    process.stdout.write(printable(await memoryPlan(target, { gpus, tokens }, context.signal)));
+    process.stdout.write(printable(await memoryPlan(target, { gpus, tokens, gpuPrice }, context.signal)));
     return EXIT.done;
   }
-  if (gpus !== undefined || tokens !== undefined) throw new ConfigError('--gpus and --context belong to --memory; add it or leave them out');
+  if (gpus !== undefined || tokens !== undefined || gpuPrice !== undefined)
+    throw new ConfigError('--gpus, --context and --gpu-price belong to --memory; add it or leave them out');
   // A check tells how things are; it does not wait for a rate limit.
   return withTransport({ maxWaitMs: 0 }, () => printFindings(target, { json }, context));
 }
@@ -65,13 +68,17 @@ const SEARCH_R1_TOKENS = 4596;
 
 async function memoryPlan(
   { config }: DoctorTarget,
-  { gpus, tokens = SEARCH_R1_TOKENS }: { readonly gpus: string | undefined; readonly tokens: number | undefined },
+  {
+    gpus,
+    tokens = SEARCH_R1_TOKENS,
+    gpuPrice = null,
+  }: { readonly gpus: string | undefined; readonly tokens: number | undefined; readonly gpuPrice: number | null | undefined },
   signal: AbortSignal,
 ): Promise<string> {
   if (config === null) throw new ConfigError('--memory needs a training configuration: vf-doctor run.toml --memory, or --preset NAME');
   const cards = gpus === undefined ? await readGpuCards({ env: process.env, signal }) : assumedCards(gpus);
   // Visibility concerns the GPUs of this machine.
-  return memoryTable(config, { cards, contextTokens: tokens, variables: gpus === undefined ? process.env : {} });
+  return memoryTable(config, { cards, contextTokens: tokens, variables: gpus === undefined ? process.env : {}, gpuPrice });
 }
 
 function redacted(finding: Finding, { redact }: CommandContext): Finding {

@@ -2,7 +2,9 @@
 import type { GpuCard } from '../../launch/gpu-cards.ts';
 import type { GpuNeeds, GpuPlan } from '../../launch/gpu-plan.ts';
 import { cacheBytesPerToken, GIB, serverFixedBytes } from '../../launch/memory-estimate.ts';
-import { countText, plural } from '../text/number-text.ts';
+import { stepTime } from '../../launch/step-estimate.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { countText, durationText, plural, usdText } from '../text/number-text.ts';
 
 export function gpuTable(needs: GpuNeeds, plan: GpuPlan): string[] {
   const cards = [...new Set([...needs.workers, ...needs.servers.flat()])];
@@ -10,6 +12,38 @@ export function gpuTable(needs: GpuNeeds, plan: GpuPlan): string[] {
     `GPU memory for ${needs.shape.name}${needs.shape.tower === undefined ? '' : ' with its vision tower'}, estimated in GiB; a tenth of each GPU stays free`,
     ...cards.flatMap((card) => cardLines(card, needs, plan)),
   ];
+}
+
+/** The time of a step and, with `gpuPrice` in US dollars for one GPU and hour, its price. */
+export function stepLines(config: TrainingConfig, needs: GpuNeeds, gpuPrice: number | null = null): string[] {
+  const { rollouts, steps, algorithm } = config;
+  const cards = new Set([...needs.workers, ...needs.servers.flat()]);
+  const isShared = needs.servers.some((server) => server.some((card) => needs.workers.includes(card)));
+  if (steps === 0 || config.source !== null || config.rolloutsFile !== null) return [];
+  const time = stepTime({
+    shape: needs.shape,
+    rollouts: rollouts.examplesPerStep * rollouts.rolloutsPerExample,
+    contextTokens: needs.contextTokens,
+    passes: passesOf(algorithm),
+    workers: needs.workers.length,
+    samplers: new Set(needs.servers.flat()).size,
+    isSequential: isShared || rollouts.maxStaleness === 0,
+  });
+  const sampling = time.sample === null ? 'sampling by your servers not counted' : `sampling ${durationText(time.sample)}`;
+  const what = `${rollouts.examplesPerStep} × ${rollouts.rolloutsPerExample} rollouts of ${countText(time.rolloutTokens)} tokens, ${countText(time.sampledTokens)} of them sampled`;
+  const price = (seconds: number) => (gpuPrice === null ? '' : `, ${usdText((seconds / 3600) * cards.size * gpuPrice)}`);
+  const whole = time.step * steps;
+  const hourly = gpuPrice === null ? '' : ` on ${plural(cards.size, 'GPU')} at ${usdText(gpuPrice)} an hour each`;
+  return [
+    `A step takes about ${durationText(time.step)}${price(time.step)} (training ${durationText(time.train)}, ${sampling}), ${plural(steps, 'step')} ${durationText(whole)}${price(whole)}${hourly}`,
+    `  estimated from published speeds of H100s, not measured, for ${what}`,
+  ];
+}
+
+/** As update-policy.ts takes them: a pass without gradient costs half of one with it. */
+function passesOf({ kl, oldLogProbs, minibatches, epochs }: TrainingConfig['algorithm']): number {
+  const old = oldLogProbs === 'trainer' && minibatches * epochs > 1;
+  return epochs + (kl.coefficient > 0 && kl.against === 'reference' ? 0.5 : 0) + (old ? 0.5 : 0);
 }
 
 function cardLines(card: GpuCard, needs: GpuNeeds, plan: GpuPlan): string[] {

@@ -6,7 +6,7 @@ import { GIB } from '../../launch/memory-estimate.ts';
 import { type ExpertModel, type ModelShape, parameterCount, readExperts, readModelShape } from '../../launch/model-shape.ts';
 import { flagValue } from '../../launch/vllm-flags.ts';
 import { trainingConfigSchema, type TrainingConfig } from '../../schemas/training-config.ts';
-import { gpuTable } from '../../reports/training/gpu-table.ts';
+import { gpuTable, stepLines } from '../../reports/training/gpu-table.ts';
 
 export interface PlannedRun {
   /** The configuration with `gradient_checkpointing` and `max_tokens` as the run uses them. */
@@ -52,7 +52,7 @@ export async function planGpus(config: TrainingConfig, { contextTokens, variable
     const { checkpointing, maxTokens, share } = fit.plan;
     // The configured number is for all workers together.
     const all = maxTokens < needs.maxTokens ? maxTokens * needs.workers.length : config.backend.maxTokens;
-    return { config: resolved(checkpointing, all), gpuShare: share, lines: gpuTable(needs, fit.plan) };
+    return { config: resolved(checkpointing, all), gpuShare: share, lines: [...gpuTable(needs, fit.plan), ...stepLines(config, needs)] };
   }
   const problem = `${fit.problem}. To make it fit, ${fit.change}.`;
   const isChosen = gradientCheckpointing !== 'auto' && needs.isMaxTokensChosen && (needs.servers.length === 0 || needs.givenShare !== null);

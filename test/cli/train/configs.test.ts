@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { parseTrain } from './parse-train.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { gpuNeeds } from '../../../src/sessions/training/plan-gpus.ts';
+import { assumedCards } from '../../../src/doctor/check-gpus.ts';
 import { fitGpus } from '../../../src/launch/gpu-plan.ts';
 import { parseArguments } from '../../../environments/search-r1/arguments.ts';
 
@@ -20,13 +21,15 @@ const CONSTANT_GROUPS: Readonly<Record<string, string>> = {
   'nano-fact-world': 'drop',
   'qwen2.5-3b-nq': 'keep',
   'qwen3-4b-nq': 'drop',
+  'qwen2.5-7b-8-gpus': 'drop',
+  'qwen3-32b-8-gpus': 'drop',
   'reinforce-plus-plus': 'keep',
   rloo: 'keep',
 };
 
 describe('configs/train', () => {
-  it('holds the nano run, published algorithms on the nano, and two for GPUs', () => {
-    const names = ['nano-fact-world', 'qwen2.5-3b-nq', 'qwen3-4b-nq', 'reinforce-plus-plus', 'rloo'];
+  it('holds the nano run, published algorithms on the nano, and four for GPUs', () => {
+    const names = ['nano-fact-world', 'qwen2.5-3b-nq', 'qwen3-4b-nq', 'qwen2.5-7b-8-gpus', 'qwen3-32b-8-gpus', 'reinforce-plus-plus', 'rloo'];
     expect(FILES).toEqual(expect.arrayContaining(names.map((name) => `configs/train/${name}.toml`)));
   });
 
@@ -47,6 +50,18 @@ describe('configs/train', () => {
       expect(flag('max-loras')).toBe(wire.rollouts.max_staleness + 2);
     },
   );
+
+  it.each(FILES.filter((file) => file.endsWith('-8-gpus.toml')))('%s fits on eight GPUs of 80 GB, with a cache for its rollouts', async (file) => {
+    const { config } = await read(file);
+    const needs = gpuNeeds(config, { cards: assumedCards('78,78,78,78,78,78,78,78'), contextTokens: 4596, visible: undefined });
+    if ('why' in needs) throw new Error(needs.why);
+    const fit = fitGpus(needs);
+    if (!('plan' in fit)) throw new Error(fit.problem);
+    expect(new Set([...needs.workers, ...needs.servers.flat()]).size).toBe(8);
+    // One cache is for both or all cards of a replica.
+    expect(fit.plan.rollouts!.every((count) => count >= 64)).toBe(true);
+    expect(fit.plan.maxTokens).toBe(16_384);
+  });
 
   it.each(FILES)('%s says itself, or by its preset, what happens to constant groups', async (file) => {
     const { wire, origin } = await read(file);
