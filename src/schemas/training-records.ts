@@ -102,6 +102,6 @@ export const MetricsLineSchema = {
 } as const;
 export type WireMetricsLine = XStatic<typeof MetricsLineSchema>;
 
-/** One line of `events.jsonl`. */
-export const EventLineSchema = object({ kind: text, step: count, time: text, message: text });
+/** One line of `events.jsonl`. `reason`: of a `step_skipped`, its kind. */
+export const EventLineSchema = object({ kind: text, step: count, time: text, message: text }, { reason: text });
 export type WireEventLine = XStatic<typeof EventLineSchema>;

@@ -82,6 +82,8 @@ export const trainingSummarySchema = closed(
       limit: numberOrNull,
       limit_reached: flag,
     }),
+    /** Why steps changed no weight, as their events record it, most frequent first: `kind` is null for a run of an earlier version. Absent if none was skipped. */
+    skip_reasons: listOf(closed({ kind: textOrNull, text, steps: count })),
     /** Rollouts of training by stop condition, most frequent first; absent without any. */
     stop_conditions: byName(count),
     /** Files with the rows of a source, such as the programs that the policy invented; absent if it gave none. */

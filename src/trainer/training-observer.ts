@@ -1,5 +1,6 @@
 /** Callbacks that report the progress of a training run. They cannot affect it. */
 import type { RolloutError } from '../rollouts/rollout.ts';
+import type { SkipKind } from './skip-reason.ts';
 
 /** Phases of a step, in order. With `max_staleness` above 0, `rollouts` is the wait for them. */
 export const TRAINING_PHASES = ['rollouts', 'forward', 'backward', 'update', 'publish', 'validation', 'evaluation', 'checkpoint'] as const;
@@ -28,6 +29,8 @@ export interface TrainingEvent {
     | 'stopped'
     | 'finished';
   readonly message: string;
+  /** Of a `step_skipped`: the kind of its reason. */
+  readonly reason?: SkipKind;
   /** The stack of the error behind it, for a developer's terminal; no file holds it. */
   readonly stack?: string | null;
 }

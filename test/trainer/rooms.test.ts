@@ -38,6 +38,7 @@ describe('src/trainer', () => {
     expect(files.filter((file) => !file.includes('/')).toSorted()).toEqual([
       'credit.ts',
       'gradient-backend.ts',
+      'skip-reason.ts',
       'stepped-policy.ts',
       'token-loss.ts',
       'training-observer.ts',

@@ -1,6 +1,7 @@
 /** Renders the summary of a training run as text. */
 import { basename, isAbsolute } from 'node:path';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
+import { skipRemedy } from '../../trainer/skip-reason.ts';
 import { costText } from '../evaluation/cost-text.ts';
 import { roleStatsText } from '../evaluation/role-stats-text.ts';
 import type { CurvePoint } from '../text/curve-rows.ts';
@@ -90,10 +91,10 @@ function isPlayed({ supervised, rollouts: { finished, failed } }: TrainingSummar
 }
 
 function addFigures(report: Report, summary: TrainingSummary): void {
-  const { groups, tokens, tokensPerSecond, stepsApplied, stepsSkipped, logProbDifference, overheadShare, events, supervised, cost } = summary;
+  const { tokens, tokensPerSecond, stepsApplied, stepsSkipped, logProbDifference, overheadShare, events, supervised, cost } = summary;
   const perSecond = (rate: number | null) => (rate === null ? '' : ` (${figureText(rate)}/s)`);
   report.line('steps', `${countText(stepsApplied)} applied, ${countText(stepsSkipped)} skipped`, stepsSkipped === 0 ? 'dim' : 'yellow');
-  if (stepsApplied === 0 && stepsSkipped > 0) report.line('', isPlayed(summary) ? noUpdateText(groups) : NO_SUPERVISED_UPDATE);
+  addSkipReasons(report, summary);
   if (supervised !== null)
     report.line('rows', `${countText(supervised.demonstrations)} supervised, with ${plural(supervised.tokens, 'token')} to learn`);
   if (isPlayed(summary)) addRolloutFigures(report, summary);
@@ -128,18 +129,15 @@ function unplayedText(count: number): string {
   return count === 0 ? '' : `; ${countText(count)} of these were not played: the policy had no room for a first token`;
 }
 
-const NO_SUPERVISED_UPDATE = 'No weight changed. events.jsonl has the reason of each step.';
-
-/** The reason why no step of the run had an update, and the remedy. */
-function noUpdateText({ trained, constant, tooSmall }: TrainingSummary['groups']): string {
-  if (trained > 0) return 'No weight changed, although some groups had different rewards. events.jsonl has the reason of each step.';
-  const reason = [
-    ...(constant > 0 ? ['all rewards within each group were equal'] : []),
-    ...(tooSmall > 0 ? [`${plural(tooSmall, 'group')} had fewer than two finished rollouts`] : []),
-  ].join(', and ');
-  const remedy =
-    constant > 0 ? ' Sample more rollouts per example (-r), raise rollouts.temperature, or use easier rows (harder ones if all are solved).' : '';
-  return `No weight changed: ${reason === '' ? 'no group was trained' : reason}.${remedy}`;
+/** The recorded reasons of the steps without an update, and what to do if no step had one. */
+function addSkipReasons(report: Report, { skipReasons = [], stepsApplied, stepsSkipped }: TrainingSummary): void {
+  if (stepsSkipped === 0) return;
+  const isNone = stepsApplied === 0;
+  if (skipReasons.length === 0 && isNone) report.line('', 'No weight changed. events.jsonl has the reason of each step.');
+  for (const { kind, text, steps } of skipReasons) {
+    const remedy = skipRemedy(kind);
+    report.line('', `${isNone ? 'No weight changed' : `${countText(steps)} skipped`}: ${text}.${remedy === null ? '' : ` ${remedy}.`}`);
+  }
 }
 
 /** For example `sampling 61 %, evaluation 20 %, ...`, the largest first; leaves out shares that round to 0. */

@@ -7,6 +7,7 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { evaluationsOf } from '../../trainer/records/usable-version.ts';
+import { readSkippedSteps, type SkippedSteps } from '../../trainer/records/event-log.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { STOP_PREFIX } from '../../trainer/records/metrics.ts';
 import { sourceFiles } from '../../trainer/records/source-files.ts';
@@ -24,6 +25,8 @@ export interface TrainingRecord {
   readonly transcripts?: string | null;
   /** Paths of the rows that the source gave. @default none */
   readonly sourceFiles?: readonly string[];
+  /** The recorded reasons of steps without an update. @default none */
+  readonly skipReasons?: readonly SkippedSteps[];
   /** Path of the adapter with the lowest validation loss. @default null: none was kept */
   readonly bestAdapter?: string | null;
   /** The embedded engine ran in this process, so CPU time is not the trainer's overhead alone. @default false */
@@ -51,9 +54,10 @@ export async function readTrainingSummary({ outcome, config, paths, transcripts,
   const rows = await readMetrics(paths.metrics);
   const sharesProcess = config.policy.embedded !== null || config.backend.kind === 'embedded';
   const kept = { bestAdapter: bestAdapterOf(paths), sourceFiles: await sourceFiles(paths.source) };
+  const skipReasons = await readSkippedSteps(paths.events, new Set(rows.filter(isSkipped).map(({ step }) => step)));
   const asked = [...roles].filter(([, { calls, failures }]) => calls + failures > 0);
   const summary = {
-    ...trainingSummary({ outcome, config, transcripts, rows, ...kept, sharesProcess }),
+    ...trainingSummary({ outcome, config, transcripts, rows, ...kept, skipReasons, sharesProcess }),
     ...(asked.length === 0 ? {} : { roles: Object.fromEntries(asked) }),
     ...(cost === null ? {} : { cost: costOf(cost) }),
   };
@@ -72,7 +76,7 @@ function costOf({ usd, roles, unpriced, uncounted, limit, limitReached }: RunCos
 }
 
 export function trainingSummary(record: TrainingRecord): TrainingSummary {
-  const { config, rows, outcome, transcripts = null, sharesProcess = false, bestAdapter = null, sourceFiles: files = [] } = record;
+  const { config, rows, outcome, skipReasons = [], transcripts = null, sharesProcess = false, bestAdapter = null, sourceFiles: files = [] } = record;
   const steps = rows.filter(({ kind }) => kind === 'step');
   const evaluations = evaluationsOf(rows);
   const total = (metric: string) => sum(steps, metric);
@@ -80,7 +84,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
   const stops = stopConditions(steps);
   const seconds = wallSeconds(steps, evaluations);
   const stepSeconds = total('step_seconds');
-  const skipped = steps.filter((row) => metricValue(row, 'optimizer_steps') === 0).length;
+  const skipped = steps.filter(isSkipped).length;
   const { reason, message, step, version, model, directory, adapter, checkpoint, plots, events, failedRollouts, resumable } = outcome;
   return {
     name: config.name ?? config.environment.id,
@@ -103,6 +107,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
       failed: total('rollouts_failed') + failedRollouts,
       ...(unplayed === 0 ? {} : { unplayed }),
     },
+    ...(skipReasons.length === 0 ? {} : { skipReasons: [...skipReasons] }),
     ...(stops.length === 0 ? {} : { stopConditions: Object.fromEntries(stops) }),
     tokens: { sampled: total('sampled_tokens'), trained: total('trained_tokens'), forwarded: total('forwarded_tokens') },
     tokensPerSecond: {
@@ -122,6 +127,10 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     events,
     resumable,
   };
+}
+
+function isSkipped(row: MetricsRow): boolean {
+  return row.kind === 'step' && metricValue(row, 'optimizer_steps') === 0;
 }
 
 function stopConditions(steps: readonly MetricsRow[]): [stop: string, count: number][] {

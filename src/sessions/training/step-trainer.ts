@@ -149,7 +149,7 @@ export class StepTrainer {
       klDiv: metrics['kl'] ?? null,
       avgReward: metrics['reward_mean'] ?? null,
       beta: config.algorithm.kl.coefficient,
-      unchanged: update.reason,
+      unchanged: update.reason?.text ?? null,
       metrics,
     };
   }

@@ -1,6 +1,7 @@
 /** Guards: conditions under which a run warns or stops by itself. */
 import { type PublishError, TrainingError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { SKIP_REMEDIES, type SkipReason } from '../skip-reason.ts';
 import type { LossTerm } from '../token-loss.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
 import type { TrainingEvent } from '../training-observer.ts';
@@ -75,18 +76,17 @@ export class Guards {
    * Counts the step. Returns the error that ends the run after too many such steps in a row. Throw it only once the earlier steps are saved.
    * @param reason why the step changed nothing; null if it was applied
    */
-  step(reason: string | null): TrainingError | null {
+  step(reason: SkipReason | null): TrainingError | null {
     if (reason === null) {
       this.#skipped = 0;
       this.#unserved++;
       return null;
     }
     this.#skipped++;
-    this.#report({ kind: 'step_skipped', message: `No update: ${reason}` });
+    this.#report({ kind: 'step_skipped', message: `No update: ${reason.text}`, reason: reason.kind });
     if (this.#skipped < this.#config.maxSkippedSteps) return null;
     return new TrainingError(
-      `Stopped after ${this.#skipped} steps in a row without an update (guards.max_skipped_steps); the last: ${reason}. ` +
-        'Check the rollouts: a task that is always or never solved gives no gradient',
+      `Stopped after ${this.#skipped} steps in a row without an update (guards.max_skipped_steps); the last: ${reason.text}. ${SKIP_REMEDIES[reason.kind]}`,
     );
   }
 

@@ -5,6 +5,7 @@ import { creditBatch } from '../credit/credit-batch.ts';
 import type { LossTerm } from '../token-loss.ts';
 import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 import { logProbPass, type PassOptions } from '../gradients/log-prob-pass.ts';
+import { batchReason } from './batch-reason.ts';
 import type { PhaseClock } from './phase-clock.ts';
 import { adamOptions, lossesOfStep, splitOfStep, temperatureOfStep } from '../config/training-schedule.ts';
 import { type PolicyUpdate, updatePolicy } from './update-policy.ts';
@@ -42,5 +43,7 @@ export async function trainStep(step: number, version: number, parts: StepParts)
     skipKl: config.guards.skipKl,
     ...(onUpdate === undefined ? {} : { onUpdate }),
   });
-  return { batch, work, update };
+  const { reason } = update;
+  if (reason === null) return { batch, work, update };
+  return { batch, work, update: { ...update, reason: batchReason(reason, batch.trajectories, config.algorithm.advantage.scope) } };
 }

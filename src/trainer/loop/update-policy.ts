@@ -2,6 +2,7 @@
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { CreditedBatch, TrainingSequence } from '../credit.ts';
 import type { AdamOptions } from '../../core/adam-options.ts';
+import type { SkipReason } from '../skip-reason.ts';
 import type { LossTerm } from '../token-loss.ts';
 import { mergeLossMetrics } from '../losses/loss-metrics.ts';
 import { LOSS_PREFIX, MAIN_LOSS_METRICS } from '../records/metrics.ts';
@@ -27,7 +28,7 @@ export interface PolicyUpdate {
   /** Number of optimiser steps that changed the weights; if 0, the version stays too. */
   readonly applied: number;
   /** The reason why no weight changed; null if one did. */
-  readonly reason: string | null;
+  readonly reason: SkipReason | null;
   /** Names of the losses whose gradient was not finite, so that sequences were left out. */
   readonly brokenLosses: readonly string[];
   /** Number of optimiser steps that were skipped because of their KL. */
@@ -136,15 +137,19 @@ interface Updated {
   readonly brokenLosses: readonly string[];
 }
 
-function emptyReason({ groups, constantReason }: CreditedBatch, { steps, dropped, brokenLosses }: Updated): string {
-  if (brokenLosses.length > 0) return `the gradient of ${lossNames(brokenLosses)} was not finite`;
-  if (dropped > 0 || steps.some(({ outcome }) => outcome === 'not_finite')) return 'a log-prob or the gradient was not finite';
-  if (steps.some(({ outcome }) => outcome === 'diverged')) return 'the KL between the policy and the one that is trained was above guards.skip_kl';
+function emptyReason({ groups, constantReason }: CreditedBatch, { steps, dropped, brokenLosses }: Updated): SkipReason {
+  if (brokenLosses.length > 0) return { kind: 'not_finite', text: `the gradient of ${lossNames(brokenLosses)} was not finite` };
+  if (dropped > 0 || steps.some(({ outcome }) => outcome === 'not_finite'))
+    return { kind: 'not_finite', text: 'a log-prob or the gradient was not finite' };
+  if (steps.some(({ outcome }) => outcome === 'diverged'))
+    return { kind: 'diverged', text: 'the KL between the policy and the one that is trained was above guards.skip_kl' };
   const sequences = groups.flat();
   if (sequences.length > 0 && sequences.every(({ targets }) => targets.length === 0))
-    return 'no rollout has a token to train; rollouts.truncated = "mask" leaves out those that were cut short';
+    return sequences.some(({ trajectory }) => trajectory.targets.length > 0)
+      ? { kind: 'masked', text: 'no rollout has a token to train; rollouts.truncated = "mask" leaves out those that were cut short' }
+      : { kind: 'no_loss', text: 'the policy wrote no token in any rollout' };
   const isInformative = sequences.some(({ advantages }) => advantages.some((advantage) => advantage !== 0));
-  return isInformative ? 'no token of any group has a loss' : constantReason;
+  return isInformative ? { kind: 'no_loss', text: 'no token of any group has a loss' } : { kind: 'constant', text: constantReason };
 }
 
 /** `the loss "near"`, `the losses "near", "far"`. */

@@ -1,5 +1,5 @@
 /** `events.jsonl`: all events of a run, from all its processes. */
-import { LineAppender } from '../../files/json-lines.ts';
+import { LineAppender, readLines } from '../../files/json-lines.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { EventLineSchema, type WireEventLine } from '../../schemas/training-records.ts';
 import { redactUrl } from '../../transport/redact.ts';
@@ -43,8 +43,9 @@ export class EventLog {
     return this.#count;
   }
 
-  append({ step, kind, message }: TrainingEvent): void {
-    const event = { step, kind, time: this.#clock().toISOString(), message: this.#redact(redactUrl(message)) };
+  append({ step, kind, message, reason }: TrainingEvent): void {
+    const text = this.#redact(redactUrl(message));
+    const event = { step, kind, time: this.#clock().toISOString(), message: text, ...(reason === undefined ? {} : { reason }) };
     this.#file.append([JSON.stringify(event)]);
     this.#count++;
   }
@@ -52,4 +53,28 @@ export class EventLog {
   close(): Promise<void> {
     return this.#file.close();
   }
+}
+
+/** Steps that changed no weight for the same kind of reason. */
+export interface SkippedSteps {
+  /** As in `SkipReason`; null for a run of an earlier version. */
+  readonly kind: string | null;
+  /** That of the last of them. */
+  readonly text: string;
+  readonly steps: number;
+}
+
+const NO_UPDATE = 'No update: ';
+
+/** Reads the recorded reasons of these steps, most frequent first. A step that was repeated counts by its last event. Skips unreadable lines and changes nothing. */
+export async function readSkippedSteps(path: string, steps: ReadonlySet<number>): Promise<SkippedSteps[]> {
+  const last = new Map<number, Omit<SkippedSteps, 'steps'>>();
+  for await (const line of readLines(path)) {
+    const parsed = parseWire(EventLineSchema, line.text);
+    if ('problem' in parsed || parsed.value.kind !== 'step_skipped' || !steps.has(parsed.value.step)) continue;
+    const { step, message, reason = null } = parsed.value;
+    last.set(step, { kind: reason, text: message.startsWith(NO_UPDATE) ? message.slice(NO_UPDATE.length) : message });
+  }
+  const byReason = Map.groupBy(last.values(), ({ kind, text }) => kind ?? text);
+  return [...byReason.values()].map((same) => ({ ...same.at(-1)!, steps: same.length })).toSorted((a, b) => b.steps - a.steps);
 }

@@ -4,6 +4,7 @@ import { noPaint, type Paint } from '../../../src/reports/text/paint.ts';
 import { cellWidth } from '../../../src/reports/text/terminal-text.ts';
 import { renderTrainingSummary } from '../../../src/reports/training/render-training-summary.ts';
 import { trainingSummary } from '../../../src/reports/training/training-summary.ts';
+import type { TrainingSummary } from '../../../src/schemas/training-summary.ts';
 import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 import { trainingRecord } from '../../cli/train/training-record.ts';
 import { supervisedRows, trainingRows } from '../../cli/train/training-rows.ts';
@@ -84,17 +85,25 @@ describe('renderTrainingSummary', () => {
     expect(text).toContain(' ended by completed 4, prompt_too_long 2, has_error 1 ');
   });
 
-  it('explains why no step was applied, and what to do', () => {
-    const summaryOf = (groups: { trained: number; constant: number; tooSmall: number }, stepsApplied = 0) => {
-      const summary = { ...trainingSummary(trainingRecord()), groups, stepsApplied, stepsSkipped: 1 };
+  it('quotes the recorded reason of steps that were skipped, with its remedy, whatever the counts suggest', () => {
+    const summaryOf = (skipReasons: TrainingSummary['skipReasons'], stepsApplied = 0) => {
+      const groups = { trained: 0, constant: 2, tooSmall: 2 };
+      const summary = {
+        ...trainingSummary(trainingRecord()),
+        groups,
+        stepsApplied,
+        stepsSkipped: 1,
+        ...(skipReasons === undefined ? {} : { skipReasons }),
+      };
       return renderTrainingSummary(summary, { columns: 100, paint: noPaint, next: [] }).replaceAll(/\s+/g, ' ');
     };
-    expect(summaryOf({ trained: 0, constant: 2, tooSmall: 0 })).toContain(
-      'steps 0 applied, 1 skipped No weight changed: all rewards within each group were equal. Sample more rollouts per example (-r), raise rollouts.temperature, or use easier rows',
-    );
-    expect(summaryOf({ trained: 0, constant: 0, tooSmall: 2 })).toContain('No weight changed: 2 groups had fewer than two finished rollouts. groups');
-    expect(summaryOf({ trained: 2, constant: 0, tooSmall: 0 })).toContain('No weight changed, although some groups had different rewards.');
-    expect(summaryOf({ trained: 2, constant: 0, tooSmall: 0 }, 3)).not.toContain('No weight changed');
+    const masked = { kind: 'masked', text: 'no rollout has a token to train', steps: 1 };
+    expect(summaryOf([masked])).toContain('No weight changed: no rollout has a token to train. Raise rollouts.max_tokens');
+    expect(summaryOf([masked])).not.toMatch(/rewards within each group|Sample more/);
+    expect(summaryOf([{ ...masked, steps: 3 }], 4)).toContain('3 skipped: no rollout has a token to train. Raise rollouts.max_tokens');
+    expect(summaryOf([{ kind: null, text: 'all groups are constant', steps: 1 }])).toContain('No weight changed: all groups are constant. groups');
+    expect(summaryOf(undefined)).toContain('No weight changed. events.jsonl has the reason of each step.');
+    expect(summaryOf(undefined, 3)).not.toContain('No weight changed');
   });
 
   it('does not call rows held-out if the run trains on them', () => {

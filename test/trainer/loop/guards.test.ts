@@ -6,6 +6,8 @@ import type { TrainingEvent } from '../../../src/trainer/training-observer.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
 
+const CONSTANT = { kind: 'constant', text: 'all constant' } as const;
+const NOT_FINITE = { kind: 'not_finite', text: 'the gradient was not finite' } as const;
 const ROLLOUTS = [trajectory('a/0'), trajectory('a/1')];
 
 function guards(options: object, start: Partial<GuardsStart> = {}) {
@@ -17,21 +19,26 @@ function guards(options: object, start: Partial<GuardsStart> = {}) {
 describe('Guards.step', () => {
   it('stops after the allowed number of steps in a row without an update, with the last reason', () => {
     const { guards: guard, events } = guards({ max_skipped_steps: 3 });
-    expect([guard.step('all constant'), guard.step('all constant')]).toEqual([null, null]);
+    expect([guard.step(CONSTANT), guard.step(CONSTANT)]).toEqual([null, null]);
     expect(guard.skipped).toBe(2);
-    expect(guard.step('the gradient was not finite')).toBeInstanceOf(TrainingError);
-    expect(events.map(({ kind }) => kind)).toEqual(['step_skipped', 'step_skipped', 'step_skipped']);
-    expect(guard.step('x')?.message).toMatch(/4 steps in a row.*max_skipped_steps.*the last: x/);
+    expect(guard.step(NOT_FINITE)).toBeInstanceOf(TrainingError);
+    expect(events.map(({ kind, message, reason }) => [kind, message, reason])).toEqual([
+      ['step_skipped', 'No update: all constant', 'constant'],
+      ['step_skipped', 'No update: all constant', 'constant'],
+      ['step_skipped', 'No update: the gradient was not finite', 'not_finite'],
+    ]);
+    expect(guard.step(CONSTANT)?.message).toMatch(/4 steps in a row.*max_skipped_steps.*the last: all constant\. Sample more rollouts/);
+    expect(guard.step(NOT_FINITE)?.message).toMatch(/the last: the gradient was not finite\. Lower the learning rate/);
   });
 
   it('continues the count of a checkpoint, and starts from 0 after a step that was applied', () => {
     const { guards: guard } = guards({ max_skipped_steps: 3 }, { skipped: 2 });
-    expect(guard.step('constant')).toBeInstanceOf(TrainingError);
+    expect(guard.step(CONSTANT)).toBeInstanceOf(TrainingError);
     const { guards: other, events } = guards({ max_skipped_steps: 3 }, { skipped: 2 });
     other.step(null);
     expect([other.skipped, events]).toEqual([0, []]);
-    other.step('constant');
-    other.step('constant');
+    other.step(CONSTANT);
+    other.step(CONSTANT);
     expect(other.skipped).toBe(2);
   });
 });

@@ -125,12 +125,17 @@ describe('updatePolicy over the embedded backend', () => {
     const masked = groups.map((group) => group.map((sequence) => ({ ...sequence, targets: new Int32Array(0), advantages: new Float64Array(0) })));
     const constant = (value: number) =>
       groups.map((group) => group.map((sequence) => ({ ...sequence, advantages: sequence.advantages.map(() => value) })));
-    const uninformed = 'all rewards are equal';
+    const uninformed = { kind: 'constant', text: 'all rewards are equal' };
+    const silent = masked.map((group) => group.map((each) => ({ ...each, trajectory: { ...each.trajectory, targets: each.targets } })));
     expect(await run([], {})).toMatchObject({ applied: 0, reason: uninformed });
     expect(await run(constant(0), {})).toMatchObject({ applied: 0, reason: uninformed });
-    expect(await run(masked, {})).toMatchObject({ applied: 0, reason: expect.stringMatching(/no rollout has a token to train; rollouts.truncated/) });
+    expect(await run(masked, {})).toMatchObject({
+      applied: 0,
+      reason: { kind: 'masked', text: expect.stringMatching(/no rollout has a token to train; rollouts.truncated/) },
+    });
+    expect(await run(silent, {})).toMatchObject({ applied: 0, reason: { kind: 'no_loss', text: 'the policy wrote no token in any rollout' } });
     const result = await run(constant(NaN), { minibatches: 3 });
-    expect(result).toMatchObject({ applied: 0, reason: 'the gradient of the loss "policy" was not finite' });
+    expect(result).toMatchObject({ applied: 0, reason: { kind: 'not_finite', text: 'the gradient of the loss "policy" was not finite' } });
     expect(result.values).toMatchObject({ optimizer_steps: 0, optimizer_steps_skipped: 3, sequences_dropped: 6, loss: null, grad_norm: null });
     expect(await nano.weights()).toEqual(before);
   });

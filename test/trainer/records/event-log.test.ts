@@ -2,7 +2,8 @@ import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { EventLog } from '../../../src/trainer/records/event-log.ts';
+import type { SkipKind } from '../../../src/trainer/skip-reason.ts';
+import { EventLog, readSkippedSteps } from '../../../src/trainer/records/event-log.ts';
 
 const clock = () => new Date(0);
 const time = '1970-01-01T00:00:00.000Z';
@@ -50,5 +51,28 @@ describe('EventLog', () => {
   it('names the line that is not an event', async () => {
     await appendFile(path, '{"step":1}\n');
     await expect(EventLog.open(path, { clock })).rejects.toThrow(/Line 1 of .*events\.jsonl is not an event/);
+  });
+});
+
+describe('readSkippedSteps', () => {
+  it('counts the recorded reasons of the steps by kind, a repeated step by its last event, and reads those of earlier versions', async () => {
+    const log = await EventLog.open(path, { clock });
+    const skip = (step: number, text: string, reason?: SkipKind) =>
+      log.append({ step, kind: 'step_skipped', message: `No update: ${text}`, ...(reason === undefined ? {} : { reason }) });
+    skip(1, 'all equal', 'constant');
+    skip(2, '7 of 8 failed', 'failed');
+    skip(3, '6 of 8 failed', 'failed');
+    skip(2, '5 of 8 failed', 'failed');
+    skip(4, 'an old text');
+    skip(5, 'applied in the end', 'failed');
+    log.append({ step: 3, kind: 'alarm', message: 'No update: of another kind' });
+    await log.close();
+    await appendFile(path, '{"step":9,"ki');
+    expect(await readSkippedSteps(path, new Set([1, 2, 3, 4]))).toEqual([
+      { kind: 'failed', text: '6 of 8 failed', steps: 2 },
+      { kind: 'constant', text: 'all equal', steps: 1 },
+      { kind: null, text: 'an old text', steps: 1 },
+    ]);
+    expect(await readSkippedSteps(join(directory, 'none.jsonl'), new Set([1]))).toEqual([]);
   });
 });

@@ -1,0 +1,30 @@
+/** Why a step changed no weight. It is recorded with the `step_skipped` event of the step, and whatever advises quotes it and gives the remedy of its kind. */
+
+/**
+ * `constant`: no rollouts that are compared have different rewards. `failed`, `unplayed`: too few rollouts finished to be compared, because the others failed or
+ * left the policy no room for a first token. `masked`: those that were cut short are left out, and no other is left. `overflow`: the variance of the rewards is not
+ * finite. `not_finite`: a log-prob or a gradient. `diverged`: the KL was above `guards.skip_kl`. `no_loss`: no loss applies to a token.
+ */
+export type SkipKind = 'constant' | 'failed' | 'unplayed' | 'masked' | 'overflow' | 'not_finite' | 'diverged' | 'no_loss';
+
+export interface SkipReason {
+  readonly kind: SkipKind;
+  /** Worded to follow "No update: ". */
+  readonly text: string;
+}
+
+export const SKIP_REMEDIES: Readonly<Record<SkipKind, string>> = {
+  constant: 'Sample more rollouts per row (-r), raise rollouts.temperature, or use easier rows (harder ones if all are solved)',
+  failed: 'The alarms in events.jsonl have the errors: correct their cause',
+  unplayed: 'Serve the model with a larger window (--max-model-len), or shorten the prompts: shorter rows, fewer or shorter passages',
+  masked: 'Raise rollouts.max_tokens or the turns of the environment, or train on rollouts that were cut short (rollouts.truncated = "train")',
+  overflow: 'Scale the rewards: differences of about 1 are enough',
+  not_finite: 'Lower the learning rate, and check that the model itself computes finite log-probs (vf-doctor)',
+  diverged: 'Lower the learning rate, take fewer updates per batch, or raise guards.skip_kl',
+  no_loss: 'Check the roles and the weights of the losses',
+};
+
+/** The remedy of a recorded kind, which may be of another version; null if it is unknown. */
+export function skipRemedy(kind: string | null): string | null {
+  return Object.entries(SKIP_REMEDIES).find(([known]) => known === kind)?.[1] ?? null;
+}
