@@ -22,16 +22,18 @@ export type HubPlace = HubParameters & { readonly repo: HubRepository; readonly 
 
 /** Returns the file's path in the cache. */
 export async function downloadBlob(cache: HubCache, commit: string, file: HubFile, at: HubPlace): Promise<string> {
-  const { path, lfs } = file;
+  const { path, lfs, xetHash, oid = '' } = file;
   const blob = {
-    etag: lfs?.oid ?? file.xetHash ?? file.oid ?? '',
+    etag: lfs?.oid ?? xetHash ?? oid,
     bytes: lfs?.size ?? file.size,
     ...(lfs && /^[0-9a-f]{64}$/.test(lfs.oid) && { sha256: lfs.oid }),
+    // Of a small file the commit itself has the hash.
+    ...(lfs === undefined && xetHash === undefined && /^[0-9a-f]{40}$/.test(oid) && { gitId: oid }),
   };
   return cache.store(commit, path, blob, async () => {
     const { downloadFile } = await import('@huggingface/hub');
     // Plain HTTP: Xet saves nothing on files of this size, and the hub serves every file both ways.
-    const content = await downloadFile({ ...at, path, xet: false });
+    const content = await downloadFile({ ...at, fetch: at.fetchFile, path, xet: false });
     if (content === null) throw new ConfigError(`The hub lists ${path} in ${at.repo.name} but could not send it.`);
     return content.stream();
   });

@@ -30,6 +30,8 @@ export interface BlobDescription {
   readonly bytes: number;
   /** Present if the hub sends it. */
   readonly sha256?: string;
+  /** The SHA-1 of a Git blob, if it is known. */
+  readonly gitId?: string;
 }
 
 export class HubCache {
@@ -90,16 +92,19 @@ async function writeInside(path: string, text: string): Promise<void> {
 }
 
 /** Checks size and hash, so that a truncated or wrong download is never used. */
-async function writeBlob(path: string, file: string, { bytes, sha256 }: BlobDescription, content: AsyncIterable<Uint8Array>): Promise<void> {
+async function writeBlob(path: string, file: string, { bytes, sha256, gitId }: BlobDescription, content: AsyncIterable<Uint8Array>): Promise<void> {
   makeFolder(dirname(path));
   await appearWhole(path, async (unfinished) => {
     const hash = createHash('sha256');
+    const object = createHash('sha1').update(`blob ${bytes}\0`);
     const handle = await open(unfinished, 'wx');
     let written = 0;
     try {
       for await (const chunk of content) {
-        hash.update(chunk);
         written += chunk.length;
+        if (written > bytes) throw new ConfigError(`The hub sends more than the ${bytes} bytes that it announced of ${file}.`);
+        hash.update(chunk);
+        object.update(chunk);
         await handle.writeFile(chunk);
       }
       await handle.sync();
@@ -110,6 +115,9 @@ async function writeBlob(path: string, file: string, { bytes, sha256 }: BlobDesc
     const digest = hash.digest('hex');
     if (sha256 !== undefined && digest !== sha256)
       throw new ConfigError(`${file} must have SHA-256 ${sha256}, but the hub sent ${digest}.`, { retryable: true });
+    const id = object.digest('hex');
+    if (gitId !== undefined && id !== gitId)
+      throw new ConfigError(`${file} must have the Git object id ${gitId}, but the hub sent ${id}.`, { retryable: true });
   });
 }
 

@@ -14,6 +14,7 @@ type Variables = Readonly<Record<string, string | undefined>>;
 
 const HUB_URL = 'https://huggingface.co';
 const HUB_CONNECTIONS = 16;
+const MOST_ANSWER_BYTES = 16 * 2 ** 20;
 const HEADERS_TIMEOUT_MS = 30_000;
 /** A hub answers an upload only once it has received all of it. Large files are sent by PUT, small ones by POST. */
 const UPLOAD_TIMEOUT_MS: Readonly<Record<string, number>> = { PUT: 3_600_000, POST: 300_000 };
@@ -33,7 +34,10 @@ export interface HubConnectionOptions {
 
 export interface HubParameters {
   readonly hubUrl: string;
+  /** For answers: it refuses one of more than 16 MiB. */
   readonly fetch: typeof fetch;
+  /** For files, whose size the caller knows. */
+  readonly fetchFile: typeof fetch;
   readonly accessToken?: string;
 }
 
@@ -86,7 +90,8 @@ export class HubConnection {
         try {
           return await request({
             hubUrl: this.url,
-            fetch: boundedFetch(attempt, this.#connections),
+            fetch: this.#fetch(attempt, MOST_ANSWER_BYTES),
+            fetchFile: this.#fetch(attempt, Infinity),
             ...(this.#token !== '' && { accessToken: this.#token }),
           });
         } catch (error) {
@@ -105,6 +110,11 @@ export class HubConnection {
     );
   }
 
+  #fetch(signal: AbortSignal, mostBytes: number): typeof fetch {
+    const { origin } = new URL(this.url);
+    return boundedFetch({ signal, connectionsTo: this.#connections, tokenOrigin: origin, mostBytes });
+  }
+
   /** Connections through the proxy of the URL, which may be that of a mirror or a store of large files; null for those of fetch itself. */
   #connections = (url: URL): Dispatcher | null => {
     const proxy = proxyFor(url, this.#options.env);
@@ -116,6 +126,9 @@ export class HubConnection {
 
   #explain(what: string, error: unknown): ConfigError {
     if (error instanceof ConfigError) return error;
+    // fetch wraps what its body failed with.
+    const { cause } = error as Error;
+    if (cause instanceof ConfigError) return cause;
     const { type, name } = this.repository;
     const where = `${what} of the ${type === 'dataset' ? 'data set' : 'model'} ${name} from ${redactUrl(this.url)}`;
     const { statusCode: status, code } = error as { statusCode?: number; code?: string };
@@ -164,21 +177,51 @@ export class HubConnection {
   }
 }
 
+/** The answer, whose body fails beyond that many bytes. */
+function cutAt(mostBytes: number, response: Response): Response {
+  if (response.body === null) return response;
+  let bytes = 0;
+  const counted = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      bytes += chunk.length;
+      if (bytes > mostBytes) controller.error(new ConfigError(`The hub answered with more than ${mostBytes} bytes.`));
+      else controller.enqueue(chunk);
+    },
+  });
+  const cut = new Response(response.body.pipeThrough(counted), response);
+  // The library names it in its errors.
+  Object.defineProperty(cut, 'url', { value: response.url });
+  return cut;
+}
+
 function isTransient(status: number | undefined): boolean {
   return status === undefined || status === 429 || status >= 500;
 }
 
+interface BoundedFetchOptions {
+  readonly signal: AbortSignal;
+  readonly connectionsTo: (url: URL) => Dispatcher | null;
+  /** The only origin that gets the token: the library also follows the links of a hub's pages. */
+  readonly tokenOrigin: string;
+  /** Of an answer. */
+  readonly mostBytes: number;
+}
+
 /** Adds a deadline for a hub that accepts a request but never answers; fetch itself ends a stalled body (5 minutes). */
-function boundedFetch(signal: AbortSignal, connectionsTo: (url: URL) => Dispatcher | null): typeof fetch {
+function boundedFetch({ signal, connectionsTo, tokenOrigin, mostBytes }: BoundedFetchOptions): typeof fetch {
   return async (input, init) => {
     const late = new AbortController();
     const timeoutMs = UPLOAD_TIMEOUT_MS[init?.method ?? 'GET'] ?? HEADERS_TIMEOUT_MS;
     const timer = setTimeout(() => late.abort(new Error(`no answer within ${timeoutMs / 1000} s`)), timeoutMs);
     try {
-      const dispatcher = connectionsTo(new URL(input instanceof Request ? input.url : input));
-      const bounded = { ...init, signal: AbortSignal.any([signal, late.signal]) };
+      const url = new URL(input instanceof Request ? input.url : input);
+      const dispatcher = connectionsTo(url);
+      const headers = new Headers(init?.headers ?? (input instanceof Request ? input.headers : {}));
+      if (url.origin !== tokenOrigin) headers.delete('authorization');
+      const bounded = { ...init, headers, signal: AbortSignal.any([signal, late.signal]) };
       // Node's fetch takes the dispatchers of the undici package, whose types differ.
-      return await fetch(input, dispatcher === null ? bounded : ({ ...bounded, dispatcher } as unknown as RequestInit));
+      const response = await fetch(input, dispatcher === null ? bounded : ({ ...bounded, dispatcher } as unknown as RequestInit));
+      return mostBytes === Infinity ? response : cutAt(mostBytes, response);
     } finally {
       clearTimeout(timer);
     }
