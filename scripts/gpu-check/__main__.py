@@ -9,6 +9,7 @@ Exit codes: 0 if nothing failed; 1 if a check failed or did not end; 2 if nothin
 """
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ import bench  # noqa: E402
 
 bench.quiet()
 from checks import CHECKS, Check, chosen  # noqa: E402
-from running import Outcome, run_check  # noqa: E402
+from running import AFRESH, Outcome, go_on_afresh, run_check  # noqa: E402
 from table import lines_of, table, write_json  # noqa: E402
 
 # Seconds for everything on a GPU. A check gets its budget or what is left, whichever is less.
@@ -28,6 +29,8 @@ CPU_S = 900.0
 
 
 def main() -> int:
+    if AFRESH in os.environ:
+        go_on_afresh(bench.read_plan())
     options = parse()
     began = time.monotonic()
     plan = bench.read_plan()

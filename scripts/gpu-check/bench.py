@@ -186,6 +186,10 @@ def quiet() -> None:
     sys.path.insert(0, str(WORKER))
     sys.dont_write_bytecode = True
     warnings.filterwarnings("ignore")
+    # Otherwise a library that asks whether there is a GPU would make all forks unable to use it.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    # As in worker.py.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Of transformers, whose bars would hide the results.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -24,7 +24,7 @@ ALL_SHAPES = ("qwen3-0.6b", "qwen2.5-3b", "qwen3-4b", "qwen3-8b")
 CHECKS = {
     check.name: check
     for check in (
-        Check("numbers", 60.0, ALL_SHAPES),
+        Check("numbers", 90.0, ALL_SHAPES),
         Check("state", 30.0, ALL_SHAPES[:1]),
         Check("recovery", 45.0, ALL_SHAPES[:1]),
         Check("memory", 45.0, ALL_SHAPES),

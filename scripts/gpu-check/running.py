@@ -1,12 +1,13 @@
 """One check in a process of its own, a fork that ends at its budget: a broken GPU, a kill for memory or a hang ends that check and no other.
 
-This process imports torch once and never touches a GPU, which a fork could not use after that.
+This process imports torch once and never touches a GPU, which a fork could not use after that. Where an import has touched it, the fork starts afresh.
 """
 
 import json
 import os
 import select
 import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -19,7 +20,11 @@ import torch
 import transformers
 
 from bench import Row, Setting
-from checks import Check
+from checks import CHECKS, Check
+
+
+# What a check that starts afresh is, as JSON: check, shape, device, tiny, folder, and the descriptor of its pipe.
+AFRESH = "GPU_CHECK_AFRESH"
 
 
 @dataclass
@@ -61,6 +66,21 @@ def _be_the_check(check: Check, shape: str | None, setting: Setting, write: int,
     os.setsid()
     # The worker's log: also the tracebacks of failures that a check provokes.
     os.dup2(log, 2)
+    if torch.cuda._is_in_bad_fork():
+        os.set_inheritable(write, True)
+        job = {"check": check.name, "shape": shape, "device": setting.device, "tiny": setting.tiny, "folder": str(setting.folder), "write": write}
+        os.execve(sys.executable, [sys.executable, str(Path(__file__).parent)], {**os.environ, AFRESH: json.dumps(job)})
+    _report(check, shape, setting, write)
+
+
+def go_on_afresh(plan: dict[str, Any]) -> None:
+    """The check that AFRESH names. Does not return."""
+    job = json.loads(os.environ.pop(AFRESH))
+    check = CHECKS.get(job["check"]) or Check(job["check"], 0.0)
+    _report(check, job["shape"], Setting(job["device"], job["tiny"], Path(job["folder"]), plan), job["write"])
+
+
+def _report(check: Check, shape: str | None, setting: Setting, write: int) -> None:
     code = 0
     with os.fdopen(write, "w") as pipe:
 

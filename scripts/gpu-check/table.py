@@ -1,6 +1,7 @@
 """The results as lines, as a Markdown table and as JSON."""
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,10 @@ def table(outcomes: list[Outcome]) -> str:
 
 def write_json(path: Path, facts: dict[str, Any], outcomes: list[Outcome], seconds: float) -> None:
     checks = [{key: value for key, value in asdict(outcome).items() if key != "facts"} for outcome in outcomes]
+    for check in checks:
+        for row in check["rows"]:
+            # JSON has no NaN.
+            row["measured"] = row["measured"] if row["measured"] is None or math.isfinite(row["measured"]) else str(row["measured"])
     path.write_text(json.dumps({"machine": facts, "seconds": round(seconds, 1), "checks": checks}, indent=2) + "\n")
 
 
