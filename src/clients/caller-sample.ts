@@ -1,7 +1,7 @@
 /** The questions to a caller that owns the policy, its answers, and the conversion of its token ids to a sample. */
 import { NumericPolicyError, PolicyError } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
-import { HIGHEST_LOG_PROB } from '../core/sampling.ts';
+import { isLogProb } from '../schemas/log-prob-range.ts';
 import type { SampledTokens } from '../core/token-buffer.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { IncrementalText } from '../tokenizer/incremental-text.ts';
@@ -94,7 +94,7 @@ export function assertTokens(question: TokenQuestion, answer: TokenAnswer, vocab
 export function assertLogProbs(logProbs: ArrayLike<number>): void {
   for (let i = 0; i < logProbs.length; i++) {
     const value = logProbs[i]!;
-    if (Number.isFinite(value) && value <= HIGHEST_LOG_PROB) continue;
+    if (isLogProb(value)) continue;
     throw new NumericPolicyError(
       `The caller gave log-prob ${value} for sampled token ${i}. Log-probs are finite and at most 0. Check the model and its dtype.`,
     );

@@ -4,7 +4,8 @@
  */
 import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
-import { HIGHEST_LOG_PROB, isTokenCount, renderedRequestFields, wholeSampling } from '../core/sampling.ts';
+import { isTokenCount, renderedRequestFields, wholeSampling } from '../core/sampling.ts';
+import { HIGHEST_LOG_PROB, isTokenId } from '../schemas/log-prob-range.ts';
 import { type VllmCompletion, VllmCompletionShape, type WireShape } from '../schemas/vllm.ts';
 import { quotation } from '../transport/quotes.ts';
 import type { GenerateRequest, PolicyRef, TokenSample } from './policy-client.ts';
@@ -207,9 +208,11 @@ function assertPossible(ids: readonly number[], logprobs: Logprobs, { maxNewToke
     throw new PolicyError(`${where} sampled ${ids.length} tokens, but the limit was ${maxNewTokens}: the server ignores max_tokens`);
   const above = logProbs.findIndex((value) => value !== null && value > HIGHEST_LOG_PROB);
   if (above >= 0) throw new PolicyError(`${where} returned log-prob ${logProbs[above]} for token ${above}, which is above 0`);
-  const foreign = vocabularySize === null ? -1 : ids.findIndex((id) => id >= vocabularySize);
+  const foreign = ids.findIndex((id) => !isTokenId(id) || id >= (vocabularySize ?? Infinity));
   if (foreign >= 0)
-    throw new PolicyError(`${where} sampled id ${ids[foreign]}, but the vocabulary has only ${vocabularySize}: it serves another tokenizer`);
+    throw new PolicyError(
+      `${where} sampled id ${ids[foreign]}, ${vocabularySize === null ? 'which no vocabulary has' : `but the vocabulary has only ${vocabularySize}`}: it serves another tokenizer`,
+    );
 }
 
 /** vLLM writes -9999 for minus infinity; null stands for NaN. */

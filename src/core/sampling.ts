@@ -71,6 +71,3 @@ export interface Usage {
 export function isTokenCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
-
-/** Largest log-prob that a sampler may report: rounding may give a probability just above 1. */
-export const HIGHEST_LOG_PROB = 1e-3;

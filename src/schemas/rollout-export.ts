@@ -5,6 +5,7 @@
 import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
 import { byName, closed, count, listOf, number, only, text, textOrNull, textOrNumber } from './json-schema.ts';
+import { isLogProb, isTokenId } from './log-prob-range.ts';
 import { logProbsMode, optionalColumns, placedPicture, rolloutColumns, tokenColumns, tokenSegment } from './rollout-columns.ts';
 import { anySampling } from './sampling-columns.ts';
 
@@ -37,6 +38,10 @@ export function exportProblem(rollout: RolloutExport): string | null {
   if (mask[0] === 1) return 'loss_mask[0] is 1, but nothing predicts the first token';
   const odd = mask.findIndex((bit, i) => (bit === 1) !== (logprobs[i] !== null));
   if (odd >= 0) return `logprobs[${odd}] is ${String(logprobs[odd])} where loss_mask is ${mask[odd]}`;
+  const foreign = ids.findIndex((id) => !isTokenId(id));
+  if (foreign >= 0) return `token_ids[${foreign}] is ${ids[foreign]}, which no vocabulary has`;
+  const wrong = logprobs.findIndex((value) => value !== null && !isLogProb(value));
+  if (wrong >= 0) return `logprobs[${wrong}] is ${logprobs[wrong]}, which no sampler gives`;
   let end = 0;
   for (const [i, segment] of segments.entries()) {
     if (segment.start !== end || segment.end < segment.start) return `segments[${i}] is [${segment.start}, ${segment.end}) after ${end}`;

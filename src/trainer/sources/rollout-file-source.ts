@@ -24,7 +24,7 @@ export interface RolloutFileOptions {
   readonly groupsPerStep: number;
   /** A group is complete with this many rollouts. When the input ends, a smaller group counts too. */
   readonly rolloutsPerGroup: number;
-  readonly store: RolloutStore;
+  readonly store: Pick<RolloutStore, 'open'>;
   /** Throws ConfigError for a role that the losses cannot train on. */
   readonly onRole: (role: string) => void;
   /** The temperature at which the trainer divides logits. Rollouts of another temperature are refused. */
@@ -44,6 +44,8 @@ export class RolloutFileSource implements TrajectorySource {
   #groups: AsyncGenerator<readonly Trajectory[], void> | null = null;
   /** Groups read so far. */
   #read = 0;
+  /** The next group is awaited. */
+  #isReading = false;
   /** Rollouts left out so far. */
   #leftOut = 0;
 
@@ -62,7 +64,9 @@ export class RolloutFileSource implements TrajectorySource {
     const names = namesIn(startsOver ? [] : record.recorded);
     const before = this.#leftOut;
     while (names.groups.size < groupsPerStep) {
-      const next = await untilAborted(this.#groups.next(), signal, () => cancelled(signal, `Stopped while ${name} was read for step ${step}`));
+      const next = await untilAborted(this.#nextGroup(this.#groups), signal, () =>
+        cancelled(signal, `Stopped while ${name} was read for step ${step}`),
+      );
       if (next.done === true) {
         throw new TrainingError(
           `${name} ended before step ${step} had its groups of rollouts (${groupsPerStep}; it has ${this.#read} in all${this.#leftOut > 0 ? `, without ${this.#leftOut} rollouts that are longer than the model's window` : ''}); lower --steps, or give more rollouts and continue with -R`,
@@ -78,6 +82,18 @@ export class RolloutFileSource implements TrajectorySource {
 
   needsPolicy(): boolean {
     return false;
+  }
+
+  /** Closes the file. A stream that is still awaited ends with the process. */
+  async close(): Promise<void> {
+    if (!this.#isReading) await this.#groups?.return();
+  }
+
+  async #nextGroup(groups: AsyncGenerator<readonly Trajectory[], void>): Promise<IteratorResult<readonly Trajectory[], void>> {
+    this.#isReading = true;
+    const next = await groups.next();
+    this.#isReading = false;
+    return next;
   }
 
   async saveState(): Promise<void> {}
@@ -104,7 +120,12 @@ export class RolloutFileSource implements TrajectorySource {
       onRole(rollout.role ?? POLICY_ROLE);
       const group = open.get(rollout.group_id) ?? { members: [], seen: 0 };
       open.set(rollout.group_id, group);
-      if (this.#isTaken(rollout, place)) group.members.push(trajectoryOfExport(rollout, group.members.length));
+      const trajectory = trajectoryOfExport(rollout, group.members.length);
+      if (group.members.some((member) => isSameSample(member, trajectory)))
+        throw new ConfigError(
+          `${place} is the rollout ${rollout.rollout_id} again, with the same tokens; a group would count it twice. Remove one of the two lines`,
+        );
+      if (this.#isTaken(rollout, place)) group.members.push(trajectory);
       if (++group.seen < rolloutsPerGroup) continue;
       open.delete(rollout.group_id);
       if (group.members.length > 0) yield group.members;
@@ -150,6 +171,12 @@ function parsed(text: string, place: string): RolloutExport {
   const problem = 'problem' in wire ? wire.problem : exportProblem(wire.value);
   if ('value' in wire && problem === null) return wire.value;
   throw new ConfigError(`${place} is not a rollout in the form of vf-export: ${problem} (docs/results.md describes it)`);
+}
+
+function isSameSample(a: Trajectory, b: Trajectory): boolean {
+  const isEqual = (own: ArrayLike<number> | null, other: ArrayLike<number> | null) =>
+    own?.length === other?.length && Array.from(own ?? []).every((value, at) => value === other![at]);
+  return a.rolloutId === b.rolloutId && isEqual(a.ids, b.ids) && isEqual(a.logProbs, b.logProbs);
 }
 
 function trajectoryOfExport(rollout: RolloutExport, index: number): Trajectory {
