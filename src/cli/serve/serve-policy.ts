@@ -9,6 +9,7 @@ import { isLoopback } from '../../server/listen.ts';
 import { type PolicyServer, startPolicyServer } from '../../server/policy/start-policy-server.ts';
 import { modelPath as modelPathOf } from '../../data/bundled-models.ts';
 import { cachedHubId } from '../../engine/adapters/base-name.ts';
+import { otherBaseNotice } from '../../sessions/policy/adapter-of-another-base.ts';
 import { localModel } from '../../sessions/policy/local-model.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { addressNotice, engineThreads } from '../../sessions/engine/address-notice.ts';
@@ -32,6 +33,10 @@ export async function servePolicy(options: PolicyOptions, context: CommandContex
   keepHeapSmall();
   try {
     for (const adapter of adapters) await loadAdapter(server, adapter, context);
+    for (const { directory } of adapters) {
+      const otherBase = await otherBaseNotice(directory, server.engine.config.path, process.env);
+      if (otherBase !== null) context.note(`vf-serve: ${escapeControls(otherBase)}`);
+    }
     warnIfExposed(options, apiKey, context);
     const serving = { address: `${server.url}/v1`, about: introduction(options, server), ending: 'finishing pending requests' };
     const lost = await Promise.race([server.engine.lost, serveUntilStopped(serving, context)]);

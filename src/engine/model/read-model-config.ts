@@ -20,8 +20,7 @@ const MAX_SIZE = 2 ** 24;
 export async function readModelConfig(source: ByteSource, { maxModelLen }: { readonly maxModelLen?: number | undefined } = {}): Promise<ModelConfig> {
   await checkFolder(source);
   const path = source.pathOf('config.json');
-  const remedy = 'a model is a Hugging Face directory with config.json, model.safetensors and tokenizer.json';
-  const fields = new Fields(path, await readJsonObject(source, 'config.json', { remedy }));
+  const fields = new Fields(path, await readConfig(source));
   checkKind(fields);
   const generation = await readJsonObjectIfPresent(source, 'generation_config.json', { remedy: 'it may be left out' });
   const config = sizesOf(fields, source.path);
@@ -45,6 +44,17 @@ async function checkFolder(source: ByteSource): Promise<void> {
     throw new EngineInputError(`There is no model directory ${path}; ${remedy}`, { code: 'not_found', cause });
   });
   if (!isFolder) throw new EngineInputError(`${path.replace(/^.*[/\\]/, '')} at ${path} is a file, not a model directory; ${remedy}`);
+}
+
+async function readConfig(source: ByteSource): Promise<JsonObject> {
+  const remedy = 'a model is a Hugging Face directory with config.json, model.safetensors and tokenizer.json';
+  const config = await readJsonObjectIfPresent(source, 'config.json', { remedy });
+  if (config !== null) return config;
+  const isAdapter = (await readJsonObjectIfPresent(source, 'adapter_config.json', { remedy })) !== null;
+  const adapter =
+    'this is a LoRA adapter: give its base as the model, and the adapter by vf-serve policy --adapter NAME=DIRECTORY, model.initial_adapter of vf-train or loadAdapter of the engine';
+  // Rejects with the error of the missing file.
+  return readJsonObject(source, 'config.json', { remedy: isAdapter ? adapter : remedy });
 }
 
 /** Refuses models that this engine would compute differently. */

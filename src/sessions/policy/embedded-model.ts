@@ -36,7 +36,7 @@ function nameOf(path: string): string {
 }
 
 /** The adapter of the newest checkpoint if the directory is a training run, else null. Throws ConfigError for a run without a checkpoint. */
-function newestAdapter(path: string): string | null {
+export function newestAdapter(path: string): string | null {
   if (!existsSync(join(path, 'run.json')) || !existsSync(join(path, 'checkpoints'))) return null;
   const adapters = readdirSync(join(path, 'checkpoints'))
     .toSorted()

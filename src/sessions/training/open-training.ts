@@ -15,7 +15,6 @@ import { LazyModels } from '../../models/lazy-models.ts';
 import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
-import { assertStartAdapter } from '../../trainer/gradients/assert-start-adapter.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import { rehearsePublish } from '../../trainer/publisher/rehearse-publish.ts';
 import { PROBE_FORMAT } from '../../trainer/publisher/served-policy.ts';
@@ -27,6 +26,7 @@ import { type ResolvedRole, resolveRoles } from '../roles/resolve-roles.ts';
 import { trainingPrices } from '../policy/run-prices.ts';
 import { secretsOf } from '../policy/secrets.ts';
 import { modelFacts } from '../../files/model-facts.ts';
+import { checkInitialAdapter } from './check-initial-adapter.ts';
 import { assertTakesAdapters, checkPolicyProbe } from './check-policy-server.ts';
 import { assertFits, assertTrainable } from './assert-trainable.ts';
 import { type EvaluationLabel, evaluationLabel } from '../../reports/training/evaluation-label.ts';
@@ -85,8 +85,7 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
     given.environment === undefined ? await openEnvironments(given, opened, lazy) : { environment: given.environment, evaluation: given.environment };
   // Checked before the servers are started, which may take minutes.
   await assertTrainable(environment, asked.choosesRows ? { ...given.config, steps: 0 } : given.config);
-  const { model, lora } = given.config;
-  if (model.initialAdapter !== null) await assertStartAdapter(model.initialAdapter, lora);
+  await checkInitialAdapter(given.config, given);
   const planned = await planGpus(given.config, { contextTokens: longestRollout(environment, given.config.model.path), variables, signal });
   for (const line of planned.lines) note(line);
   const { config } = planned;

@@ -12,6 +12,7 @@ import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer
 import { modelWorld } from '../environment/model-world.ts';
 import { loadEnvironmentFile } from '../environment/environment-file.ts';
 import { variableName } from '../policy/endpoints.ts';
+import { assertWholeModel } from '../policy/assert-whole-model.ts';
 import { modelFolder } from '../policy/model-folder.ts';
 import { secretsOf } from '../policy/secrets.ts';
 import { modelFacts } from '../../files/model-facts.ts';
@@ -260,7 +261,8 @@ function setup(
   resolved: ResolvedConfig,
   { variables, resumeDirectory = null, changes = [], allowsChanges = null, notices = [] }: Extras,
 ): TrainingSetup {
-  const { policy, environment } = resolved.wire;
+  const { policy, environment, model: base } = resolved.wire;
+  assertWholeModel(base.path, variables);
   const apiKey = policy.api_key_var === null ? null : apiKeyFrom(policy.api_key_var, resolved.origin('policy.api_key_var'), variables);
   const named = { args: environment.args, eval_args: environment.eval_args, env: policy.launch?.env ?? {} };
   const { model, api_key_var: keyVariable } = policy;

@@ -11,6 +11,7 @@ import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { demonstrationNames, policyText } from '../../reports/training/announce-run.ts';
 import { assertTrainable } from './assert-trainable.ts';
+import { checkInitialAdapter } from './check-initial-adapter.ts';
 import { checkLocalBase, usesEngine } from '../policy/local-base.ts';
 import { openLosses, openOwnCredit, openPlayedRoles } from './open-joints.ts';
 import { isUnserved } from './open-supervised-training.ts';
@@ -42,6 +43,7 @@ export async function trainingDryRun(
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
   try {
     await assertTrainable(environment, config);
+    await checkInitialAdapter(config, { variables, warn: note });
     await openOwnCredit(config);
     await openLosses(config, environment, { played: await openPlayedRoles(config, environment) });
     const { contextTokens } = environment.limits;
