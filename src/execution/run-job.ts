@@ -1,4 +1,5 @@
 /** The steps of every executor around one attempt at a job: arguments evaluated apart, a second attempt after a crash, call by call after a bad end. */
+import { Limiter } from '../core/limiter.ts';
 import type { Attempt, RunMode } from './attempt.ts';
 import type { CallResult, ExecutionJob, ExecutionResult } from './code-executor.ts';
 import { assertUsableJob } from './check-job.ts';
@@ -34,9 +35,7 @@ async function runApart(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try)
   const first = await tryAll(job, mode, attempt);
   if (first.kind !== 'apart') return first;
   const apart = new Set(first.calls);
-  const values = await Promise.all(
-    job.calls.map((call, i) => (apart.has(i) ? evaluate({ ...job, calls: [call] }, attempt) : Promise.resolve({ call }))),
-  );
+  const values = await inTurns(job.calls, (call, i) => (apart.has(i) ? evaluate({ ...job, calls: [call] }, attempt) : Promise.resolve({ call })));
   const errors = values.map((value) => ('call' in value ? null : value));
   const calls = values.map((value, i) => ('call' in value ? value.call : job.calls[i]!));
   return mergeCalls(errors, { ...job, calls }, async (rest) => {
@@ -73,11 +72,20 @@ async function tryAll(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): 
 }
 
 async function callByCall(job: ExecutionJob, mode: 'shared' | 'own', attempt: Try): Promise<ExecutionResult> {
-  const results = await Promise.all(job.calls.map((call) => runApart({ ...job, calls: [call] }, mode, attempt)));
+  const results = await inTurns(job.calls, (call) => runApart({ ...job, calls: [call] }, mode, attempt));
   const [first] = results;
   // If each call ends in the same way, the cause is the program or its top-level code.
   if (first!.kind !== 'ran' && results.every(({ kind }) => kind === first!.kind)) return first!;
   return ran(results.map((result) => (result.kind === 'ran' ? result.calls[0]! : { error: result.kind, message: result.detail })));
+}
+
+/** Attempts of one job that run or wait for a worker: others of the same executor take their turns between them, however many calls a job has. */
+const MOST_AT_ONCE = 2;
+
+function inTurns<T, R>(items: readonly T[], run: (item: T, index: number) => Promise<R>): Promise<readonly R[]> {
+  const turns = new Limiter(MOST_AT_ONCE);
+  const never = new AbortController().signal;
+  return Promise.all(items.map((item, i) => turns.run(() => run(item, i), never)));
 }
 
 /** A crash may be the worker's fault. After a second one the program counts as the cause. */

@@ -1,5 +1,6 @@
 /** `POST /run` and `POST /analyse` of a CodeExecutor, for environments outside this package. */
 import { type Context, Hono } from 'hono';
+import { eitherSignal } from '../core/abort.ts';
 import { CancelledError, ExecutionError, TimeoutError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
 import { type AnalyseOptions, type CodeExecutor, DEFAULT_LIMITS, type ExecutionLimits } from '../execution/code-executor.ts';
@@ -24,6 +25,9 @@ export interface ExecutionAppOptions {
   /** Called for every failure that is not a program's. */
   readonly onFailure: (error: unknown) => void;
 }
+
+/** All calls of a request together may take as many times the longest limit of one. */
+const MOST_LIMITS = 30;
 
 type Status = 400 | 403 | 408 | 413 | 415 | 422 | 500 | 503;
 
@@ -75,7 +79,9 @@ export function executionApp(options: ExecutionAppOptions): Hono {
     });
     app.all(path, (c) => c.json({ detail: 'Method Not Allowed' }, 405, { allow: 'POST' }));
   };
-  route('/run', (request, signal) => executor.run(jobOf(request, bounds), { signal }));
+  route('/run', (request, signal) =>
+    runWithin(bounds.maxSeconds * MOST_LIMITS, signal, (either) => executor.run(jobOf(request, bounds), { signal: either })),
+  );
   route('/analyse', async (request, signal) => snakeKeys(await executor.analyse(...analysisOf(request, signal))) as object);
   app.get('/health', (c) => {
     const { name, isolation, python } = executor.capabilities;
@@ -84,6 +90,21 @@ export function executionApp(options: ExecutionAppOptions): Hono {
   app.notFound((c) => c.json({ detail: 'Not Found' }, 404));
   app.onError((error, c) => refuse(c, refusalOf(error, onFailure)));
   return app;
+}
+
+/** Throws Refusal if all of the job takes longer. A job that ends in time has the verdicts of its calls. */
+async function runWithin<T>(seconds: number, signal: AbortSignal, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(new CancelledError('The job took too long')), seconds * 1000);
+  try {
+    using either = eitherSignal(signal, late.signal);
+    return await run(either.signal);
+  } catch (error) {
+    if (!late.signal.aborted || signal.aborted) throw error;
+    throw new Refusal(422, `The job took longer than ${seconds} seconds in all; send fewer calls at a time, or set a lower limit of seconds`);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function parsed(text: string): unknown {

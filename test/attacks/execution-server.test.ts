@@ -42,6 +42,18 @@ describe('vf-serve execute under attack', () => {
     await expectWell();
   });
 
+  it('gives an honest job its turn between the calls of one that has 256 loops', async () => {
+    const gone = new AbortController();
+    const calls = Array.from({ length: 256 }, (_, i) => String(i));
+    const body = JSON.stringify({ code: 'def f(a):\n  while True: pass', calls, limits: { seconds: 0.3 } });
+    const long = fetch(`${server.url}/run`, { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: gone.signal });
+    const ended = long.then(() => 'the long job').catch(() => 'cut');
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(await Promise.race([ended, expectWell().then(() => 'the honest job')])).toBe('the honest job');
+    gone.abort();
+    expect(await ended).toBe('cut');
+  });
+
   it('frees the worker of a client that goes away', async () => {
     const leaving = Array.from({ length: 6 }, async () => {
       const gone = new AbortController();

@@ -36,6 +36,15 @@ describe('executionApp', () => {
     });
   });
 
+  it('ends a request whose calls take too long together', async () => {
+    const calls = Array.from({ length: 256 }, (_, i) => String(i));
+    expect(await post('/run', { code: 'def f(a):\n  while True: pass', calls }, { maxSeconds: 0.02 })).toEqual({
+      status: 422,
+      body: { detail: 'The job took longer than 0.6 seconds in all; send fewer calls at a time, or set a lower limit of seconds' },
+    });
+    expect((await post('/run', { code: 'def f(a): return a', calls: ['1'] })).body).toEqual({ kind: 'ran', calls: [{ repr: '1' }] });
+  });
+
   it('reads a program', async () => {
     const request = {
       code: 'import os.path\ndef g(a):\n  return a  # no',
