@@ -1,4 +1,5 @@
 /** Opens a session's gradient backend: the PyTorch worker, or the embedded engine, shared with an embedded sampler. */
+import { assertDiskRoom } from './assert-disk-room.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { GradientBackend } from '../../trainer/gradient-backend.ts';
@@ -13,16 +14,24 @@ export interface OpenBackendOptions {
   readonly config: TrainingConfig;
   /** The in-process policy; null if a server samples. */
   readonly embedded: EmbeddedPolicy | null;
-  /** The folder in which the PyTorch worker finds images, and its log. */
-  readonly paths: Pick<TrainingPaths, 'images' | 'workerLog'>;
+  /** The folder in which the PyTorch worker finds images, its log, and the folders of what it saves. */
+  readonly paths: Pick<TrainingPaths, 'images' | 'workerLog' | 'checkpoints'>;
   /** Environment of the PyTorch worker. */
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** Cancels the start. */
   readonly signal: AbortSignal;
 }
 
-export function openBackend(options: OpenBackendOptions): Promise<GradientBackend> {
-  return options.config.backend.kind === 'torch' ? torchBackend(options) : embeddedBackend(options);
+/** Throws ConfigError also if the run's folder has no room for what the backend will save. */
+export async function openBackend(options: OpenBackendOptions): Promise<GradientBackend> {
+  const backend = await (options.config.backend.kind === 'torch' ? torchBackend(options) : embeddedBackend(options));
+  try {
+    await assertDiskRoom({ ...options, adapter: backend.adapter });
+    return backend;
+  } catch (error) {
+    await backend.close();
+    throw error;
+  }
 }
 
 async function torchBackend({ config, paths, variables, signal }: OpenBackendOptions): Promise<GradientBackend> {

@@ -4,7 +4,7 @@ import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
 import { Disposers } from '../../core/disposers.ts';
-import type { VfError } from '../../core/errors.ts';
+import { ConfigError, type VfError } from '../../core/errors.ts';
 import type { Environment } from '../../core/environment.ts';
 import type { CostOptions } from '../../evaluate/run-cost.ts';
 import { type Message, withoutImages } from '../../core/message.ts';
@@ -86,6 +86,8 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
   // Checked before the servers are started, which may take minutes.
   await assertTrainable(environment, asked.choosesRows ? { ...given.config, steps: 0 } : given.config);
   await checkInitialAdapter(given.config, given);
+  if (given.config.evaluation.every > 0 && asked.choosesRows !== true && !isUnserved(given.config) && evaluation.eval.length === 0)
+    throw new ConfigError(`${evaluation.eval.name} has no rows to evaluate. Set other environment.eval_args, or evaluation.every = 0.`);
   const planned = await planGpus(given.config, { contextTokens: longestRollout(environment, given.config.model.path), variables, signal });
   for (const line of planned.lines) note(line);
   const { config } = planned;
