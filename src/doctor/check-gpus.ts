@@ -54,7 +54,10 @@ export function memoryTable(config: TrainingConfig, { cards, contextTokens, vari
   const { kind, device, devices } = config.backend;
   if (kind === 'embedded' || (devices ?? [device]).includes('cpu')) throw new ConfigError('This run uses no GPU.');
   const needs = gpuNeeds(config, { cards: cards ?? [], contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });
-  if ('why' in needs) throw new ConfigError(`GPU memory is not planned: ${needs.why}. To plan for other GPUs: --gpus 80 or --gpus 80,80 (GiB each).`);
+  if ('why' in needs) {
+    const others = needs.lacksCards || (cards ?? []).length === 0 ? ' To plan for other GPUs: --gpus 80 or --gpus 80,80 (GiB each).' : '';
+    throw new ConfigError(`GPU memory is not planned: ${needs.why}.${others}`);
+  }
   const fit = fitGpus(needs);
   if ('plan' in fit) return `${[...gpuTable(needs, fit.plan), ...stepLines(config, needs, gpuPrice), ...closing(config, fit.plan)].join('\n')}\n`;
   throw new ConfigError(`${fit.problem}. To make it fit, ${fit.change}.`);

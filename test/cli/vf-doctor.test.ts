@@ -393,6 +393,10 @@ describe('vf-doctor', () => {
     expect((await folder.run([config, '--memory', '--json'])).stderr).toContain('--memory and --json exclude each other');
     expect((await folder.run(['--memory'])).stderr).toContain('needs a training configuration');
     expect((await folder.run([config, '--memory', '--gpus', 'two'])).stderr).toContain('must be sizes in GiB');
+    const experts = folder.config('[policy.launch]', { path: '/data/models/Qwen3-30B-A3B' });
+    expect((await folder.run([experts, '--memory', '--gpus', '80'])).stderr).toMatch(
+      /not planned: Qwen3-30B-A3B is a mixture of 128 experts.* 56\.9 GiB\.\n$/,
+    );
   }, 60_000);
 
   it('checks a preset as vf-train has it, with the server that the run would start', async () => {

@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -34,7 +34,7 @@ function machine(plan: string) {
   writeFileSync(join(path, 'plan'), plan);
   const command = [join(CLUSTER, 'train-until-done.sh'), join(path, 'runs'), 'run.toml', '--steps', '3'] as const;
   const env = { ...process.env, PATH: `${path}:${process.env['PATH']}`, VF_PAUSE_S: '0' };
-  const calls = () => readFileSync(join(path, 'calls'), 'utf8').trimEnd().split('\n');
+  const calls = (name = 'calls') => readFileSync(join(path, name), 'utf8').trimEnd().split('\n');
   return { path, command, env, calls, again: `-R ${join(path, 'runs/train/run')}`, first: `run.toml --steps 3 --output-dir ${join(path, 'runs')}` };
 }
 
@@ -73,6 +73,28 @@ describe('examples/cluster', () => {
   });
 });
 
+describe('train.sbatch', () => {
+  it('removes the lock of a lost node, and asks SLURM to queue the job again after it was told to stop', async () => {
+    const { path, env, calls } = machine('hang 0');
+    const directory = join(path, 'outputs/job-7/train/run');
+    mkdirSync(directory, { recursive: true });
+    writeFileSync(join(directory, 'config.toml'), '');
+    writeFileSync(join(directory, '.lock~lost-node~12~34'), '');
+    mkdirSync(join(path, 'node_modules/.bin'), { recursive: true });
+    symlinkSync(ROOT, join(path, 'node_modules/vf-search'));
+    writeFileSync(join(path, 'scontrol'), '#!/bin/sh\necho "$*" >>"$(dirname "$0")/scontrol-calls"\n', { mode: 0o755 });
+    const job = { ...env, SLURM_SUBMIT_DIR: path, SLURM_JOB_ID: '7' };
+    const child = spawn('bash', [join(CLUSTER, 'train.sbatch')], { env: job, stdio: 'ignore' });
+    const ended = new Promise((done) => child.on('exit', done));
+    await expect.poll(() => readdirSync(path).includes('hangs'), { timeout: 60_000 }).toBe(true);
+    expect(readdirSync(directory)).not.toContain('.lock~lost-node~12~34');
+    child.kill('SIGTERM');
+    expect(await ended).toBe(EXIT.terminated);
+    expect(calls('scontrol-calls')).toEqual(['requeue 7']);
+    expect(calls()).toEqual(['-R outputs/job-7/train/run']);
+  });
+});
+
 describe('train-until-done.sh', () => {
   it('starts the run once, continues it after a failure and a kill, and ends when it has finished', () => {
     const { status, calls, first, again } = run('1 kill 0');
@@ -97,7 +119,7 @@ describe('train-until-done.sh', () => {
     mkdirSync(join(path, 'runs'));
     const child = spawn(command[0], command.slice(1), { env, stdio: 'ignore' });
     const ended = new Promise((done) => child.on('exit', done));
-    await expect.poll(() => readdirSync(path).includes('hangs')).toBe(true);
+    await expect.poll(() => readdirSync(path).includes('hangs'), { timeout: 60_000 }).toBe(true);
     child.kill('SIGTERM');
     expect(await ended).toBe(EXIT.terminated);
     expect(calls()).toHaveLength(1);
