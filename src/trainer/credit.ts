@@ -38,6 +38,8 @@ export interface CreditRollout {
   readonly turns: readonly CreditTurn[];
   /** β · KL of each token, [M], to be subtracted from its reward. Null unless the credit `needs` penalties and `algorithm.kl.placement` is `reward`. */
   readonly penalties: Float64Array | null;
+  /** The innermost tag that each token is written in (`think`, `search`, `answer`), '' outside of tags, [M]. Null unless the credit `needs` kinds. */
+  readonly kinds: readonly string[] | null;
 }
 
 /** The rollouts of a step. */
@@ -68,6 +70,8 @@ export interface Credit {
   readonly needs?: {
     /** Gets the KL penalty of each token, and subtracts it from the rewards. Without it, `algorithm.kl.placement = "reward"` is refused. @default false */
     readonly penalties?: boolean;
+    /** Gets the tag that each token is written in. @default false */
+    readonly kinds?: boolean;
   };
   /** Called once a step that played rollouts, in order. */
   assign(batch: CreditBatch): CreditAssignment | Promise<CreditAssignment>;
@@ -114,7 +118,12 @@ export interface TrainingSequence extends Pick<Trajectory, 'ids' | 'images'> {
   readonly oldLogProbs: Float64Array | null;
   /** Under the policy at the start of the run; null if no loss needs it. */
   readonly referenceLogProbs: Float64Array | null;
+  /** The tag that each target is written in. @default unknown */
+  readonly kinds?: readonly string[];
 }
+
+/** The tag that each target of a trajectory is written in, [M]. */
+export type TokenKinds = (trajectory: Trajectory) => readonly string[];
 
 export interface CreditedBatch {
   /** Sequences that are never split between minibatches: the rollouts of a row, or a single row. In the order of the batch. */

@@ -33,6 +33,12 @@ export interface LossNeeds {
   readonly sampler: boolean;
   /** The entropy of each token's distribution, with a gradient; only some backends have it. @default false */
   readonly entropy?: boolean;
+  /** The turn of each token. @default false */
+  readonly turns?: boolean;
+  /** The place of each token in its sequence and in its turn. @default false */
+  readonly positions?: boolean;
+  /** The tag that each token is written in. Needs the model's tokenizer.json on this machine. @default false */
+  readonly kinds?: boolean;
 }
 
 /** Trained tokens of whole sequences, concatenated. */
@@ -51,6 +57,17 @@ export interface TokenLossBatch {
   readonly samplerLogProbs?: Float64Array;
   /** In nats. [N] if needed. */
   readonly entropy?: Float64Array;
+  /** The number of each token's turn in its rollout, from 0; 0 in a demonstration. [N] if needed. */
+  readonly turns?: Int32Array;
+  /** The place of each token in its whole sequence, prompt and observations included, from 0. [N] if needed (`positions`). */
+  readonly positions?: Int32Array;
+  /** The place of each token among the sampled ones of its turn, from 0. [N] if needed (`positions`). */
+  readonly turnPositions?: Int32Array;
+  /**
+   * The innermost tag that each token is written in, such as `think`, `search`, `answer` or `tool_call`; the tokens of the tag itself are in it. Empty outside of
+   * tags. [N] if needed.
+   */
+  readonly kinds?: readonly string[];
   /** The role that wrote each sequence. [B] @default one role */
   readonly roles?: readonly string[];
 }
@@ -107,6 +124,9 @@ export function checkColumns(needs: LossNeeds, batch: TokenLossBatch): void {
     ['referenceLogProbs', needs.reference],
     ['samplerLogProbs', needs.sampler],
     ['entropy', needs.entropy ?? false],
+    ['turns', needs.turns ?? false],
+    ['positions', needs.positions ?? false],
+    ['kinds', needs.kinds ?? false],
   ];
   for (const [name, isNeeded] of needed) {
     if (isNeeded && batch[name]?.length !== size)

@@ -5,7 +5,7 @@ import type { Environment } from '../core/environment.ts';
 import type { RoleModels } from '../core/model.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { WireTrainingRun } from '../schemas/training-records.ts';
-import type { OwnCredit } from './credit.ts';
+import type { OwnCredit, TokenKinds } from './credit.ts';
 import type { GradientBackend } from './gradient-backend.ts';
 import type { LossTerm } from './token-loss.ts';
 import type { TrainingObserver } from './training-observer.ts';
@@ -95,6 +95,8 @@ export interface TrainingRun {
   readonly createSource?: CreateSource;
   /** The credit of the environment or of a module. @default the built-in one that `[algorithm.advantage]` describes */
   readonly ownCredit?: OwnCredit;
+  /** The tag that each token is written in, by the model's tokenizer. @default neither a loss nor the credit needs it */
+  readonly tokenKinds?: TokenKinds;
   /** The supervised rows of `[sft]`, as the session's policy tokenises them. @default none */
   openDemonstrations?(session: TrainingSession, signal: AbortSignal): Promise<DemonstrationSet>;
   /** Opens a fresh backend, at the start of the run and after a backend was lost. */

@@ -20,6 +20,7 @@ import type { CreateSource, DeclareRoles, TrajectorySource } from '../../trainer
 import { POLICY_ROLE } from '../../trainer/trajectory.ts';
 import { type DemonstrationOptions, openDemonstrations } from './open-demonstrations.ts';
 import { modelFacts } from '../../files/model-facts.ts';
+import { openTokenKinds } from './open-token-kinds.ts';
 import type { TrainingRun } from '../../trainer/training-session.ts';
 import { localTokenizerHash } from '../policy/local-tokenizer-hash.ts';
 import { modelFolder } from '../policy/model-folder.ts';
@@ -34,15 +35,17 @@ export async function openJoints(
   config: TrainingConfig,
   environment: Environment,
   { hasModule, ...options }: JointOptions,
-): Promise<Pick<TrainingRun, 'losses' | 'ownCredit' | 'createSource' | 'openDemonstrations'>> {
+): Promise<Pick<TrainingRun, 'losses' | 'ownCredit' | 'tokenKinds' | 'createSource' | 'openDemonstrations'>> {
   const played = await openPlayedRoles(config, environment, { hasModule });
   const losses = await openLosses(config, environment, { played });
   const ownCredit = await openOwnCredit(config, { hasModule });
+  const needsKinds = losses.some(({ loss }) => loss.needs.kinds === true) || openCredit(config, ownCredit).needs?.kinds === true;
   const createSource = await openSource(config, { ...options, hasModule, played });
   const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, options);
   return {
     losses,
     ...(ownCredit === null ? {} : { ownCredit }),
+    ...(needsKinds ? { tokenKinds: await openTokenKinds(config, options.variables) } : {}),
     ...(createSource === null ? {} : { createSource }),
     ...(demonstrations === null ? {} : { openDemonstrations: demonstrations.tokenise }),
   };

@@ -134,6 +134,7 @@ export class StepTrainer {
       losses,
       source: { take: async () => ({ trajectories }) },
       credit,
+      ...(run.tokenKinds === undefined ? {} : { kinds: run.tokenKinds }),
       budget: this.#budget,
       timer: new PhaseClock(step, observer),
       backend: session.backend,

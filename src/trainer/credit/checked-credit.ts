@@ -57,6 +57,7 @@ function created(createCredit: CreditFactory, config: TrainingConfig, module: st
 }
 
 const METHODS = ['assign', 'saveState', 'loadState'] as const;
+const NEEDS: readonly string[] = ['penalties', 'kinds'] satisfies readonly (keyof NonNullable<Credit['needs']>)[];
 const SHAPE = '{ assign(batch) }, and saveState(directory) and loadState(directory) if it has a state';
 
 function checkedMethods(credit: Credit | null | undefined, module: string): Credit {
@@ -69,8 +70,8 @@ function checkedMethods(credit: Credit | null | undefined, module: string): Cred
       `createCredit of ${module} returns ${has('saveState') ? 'saveState without loadState' : 'loadState without saveState'}. A credit with a state needs both, so that a resumed run goes on with it`,
     );
   const { needs } = credit;
-  if (needs !== undefined && (!isObject(needs) || Object.entries(needs).some(([name, need]) => name !== 'penalties' || typeof need !== 'boolean')))
-    throw new ConfigError(`needs of the credit ${module} must be { penalties: true } or left out, got ${shown(needs)}`);
+  if (needs !== undefined && (!isObject(needs) || Object.entries(needs).some(([name, need]) => !NEEDS.includes(name) || typeof need !== 'boolean')))
+    throw new ConfigError(`needs of the credit ${module} may have penalties and kinds, each true or false; got ${shown(needs)}`);
   return credit;
 }
 

@@ -11,6 +11,7 @@ import {
   type CreditRollout,
   demonstration,
   type LogProbPass,
+  type TokenKinds,
   trainingSequence,
   type TrainingSequence,
 } from '../credit.ts';
@@ -23,21 +24,27 @@ export interface CreditOptions {
   readonly step: number;
   /** For a KL penalty in the reward, which needs log-probs under the policy at the start of the run. */
   readonly pass: LogProbPass;
+  /** Null unless the credit or a loss needs them. @default null */
+  readonly kinds?: TokenKinds | null;
 }
 
 export async function creditBatch(credit: Credit, trajectories: readonly Trajectory[], options: CreditOptions): Promise<CreditedBatch> {
-  const demonstrations = trajectories.filter(isDemonstration).map((row) => [demonstration(row)]);
+  const { kinds = null } = options;
+  const withKinds = (sequence: TrainingSequence) => (kinds === null ? sequence : { ...sequence, kinds: kindsOf(sequence, kinds) });
+  const demonstrations = trajectories.filter(isDemonstration).map((row) => [withKinds(demonstration(row))]);
   const played = byGroup(trajectories.filter((trajectory) => !isDemonstration(trajectory))).flat();
   if (played.length === 0) return { groups: demonstrations, values: {}, constantReason: 'no rollout was played' };
   const { config, step, pass } = options;
   const penalties = credit.needs?.penalties === true ? await rewardPenalties(played, config.algorithm, pass) : null;
   const finished = creditable(played, penalties);
-  const groups = byGroup(finished).map((members) => members.map((member) => creditRollout(member, penalties?.get(member) ?? null)));
+  const groups = byGroup(finished).map((members) =>
+    members.map((member) => creditRollout(member, penalties?.get(member) ?? null, credit.needs?.kinds === true ? kinds : null)),
+  );
   const credited = new Set(finished);
   const assigned = await credit.assign({ step, groups, failed: played.filter((trajectory) => !credited.has(trajectory)) });
   const sequences = groups.map((members, g) => members.flatMap((member, i) => sequenceOf(member, assigned.advantages[g]![i]!, config) ?? []));
   return {
-    groups: [...sequences.filter((members) => members.length > 0), ...demonstrations],
+    groups: [...sequences.filter((members) => members.length > 0).map((members) => members.map(withKinds)), ...demonstrations],
     values: {
       groups: groups.length,
       sequences_dropped: played.filter(({ reward }) => reward !== null).length - finished.length,
@@ -49,7 +56,7 @@ export async function creditBatch(credit: Credit, trajectories: readonly Traject
 }
 
 /** The trajectory, which has a reward, as a credit sees it. */
-export function creditRollout(trajectory: Trajectory, penalties: Float64Array | null = null): CreditRollout {
+export function creditRollout(trajectory: Trajectory, penalties: Float64Array | null = null, kinds: TokenKinds | null = null): CreditRollout {
   let turns: CreditRollout['turns'] | null = null;
   return {
     trajectory,
@@ -59,7 +66,15 @@ export function creditRollout(trajectory: Trajectory, penalties: Float64Array | 
       return (turns ??= turnsOf(trajectory));
     },
     penalties,
+    kinds: kinds?.(trajectory) ?? null,
   };
+}
+
+function kindsOf({ trajectory, targets }: TrainingSequence, kinds: TokenKinds): readonly string[] {
+  const all = kinds(trajectory);
+  if (targets.length === trajectory.targets.length) return all;
+  const kept = new Set(targets);
+  return all.filter((_, token) => kept.has(trajectory.targets[token]!));
 }
 
 /** Null for a rollout that is left out. */

@@ -1,6 +1,6 @@
 /** The turns of a trajectory: which of its sampled tokens one generation gave, and what the environment answered. */
 import type { CreditTurn } from '../credit.ts';
-import { stretches, type Trajectory } from '../trajectory.ts';
+import { isDemonstration, stretches, type Trajectory } from '../trajectory.ts';
 
 /** Its generations, in order. Where their lengths are unknown, each stretch of sampled tokens is one. */
 export function turnsOf({ targets, segments, turnTokens, turnRewards = [] }: PlayedTurns): readonly CreditTurn[] {
@@ -15,6 +15,27 @@ export function turnsOf({ targets, segments, turnTokens, turnRewards = [] }: Pla
 }
 
 type PlayedTurns = Pick<Trajectory, 'targets' | 'segments' | 'turnTokens' | 'turnRewards'>;
+
+/** Where a token stands. */
+export interface TokenPlace {
+  /** Number of its turn, from 0. */
+  readonly turn: number;
+  /** Its index in the whole sequence. */
+  readonly position: number;
+  /** Its index among the sampled tokens of its turn. */
+  readonly inTurn: number;
+}
+
+/** One per target, which may be fewer than those of the trajectory. */
+export function tokenPlaces({ trajectory, targets }: { readonly trajectory: Trajectory; readonly targets: Int32Array }): readonly TokenPlace[] {
+  const all = new Map<number, TokenPlace>();
+  for (const [turn, { start, end }] of (isDemonstration(trajectory) ? [{ start: 0, end: trajectory.targets.length }] : turnsOf(trajectory)).entries())
+    for (let token = start; token < end; token++) {
+      const position = trajectory.targets[token]!;
+      all.set(position, { turn, position, inTurn: token - start });
+    }
+  return Array.from(targets, (position) => all.get(position)!);
+}
 
 /** The text of each turn, and of what the environment added before the next. */
 function textsOf(segments: Trajectory['segments']): { readonly text: string; observation: string | null }[] {

@@ -2,7 +2,8 @@
 import { TrainingError } from '../../core/errors.ts';
 import type { TrainingSequence } from '../credit.ts';
 import { countLengths } from '../losses/token-counts.ts';
-import type { LossMetrics, LossTerm, TokenCounts, TokenLossBatch, TokenLossValue } from '../token-loss.ts';
+import { tokenPlaces } from '../credit/rollout-turns.ts';
+import type { LossMetrics, LossNeeds, LossTerm, TokenCounts, TokenLossBatch, TokenLossValue } from '../token-loss.ts';
 
 export interface TermValues {
   /** Sum over the terms, weights included. */
@@ -110,7 +111,20 @@ function batchOf(
     ...(needs.old ? { oldLogProbs: column(({ oldLogProbs }, i) => oldLogProbs ?? current(i)) } : {}),
     ...(needs.reference ? { referenceLogProbs: column(({ referenceLogProbs }) => referenceLogProbs!) } : {}),
     ...(needs.sampler ? { samplerLogProbs: column(sampler) } : {}),
+    ...placeColumns(needs, own, members),
     ...(needs.entropy === true && entropy !== null ? { entropy: column((_, i) => entropy.subarray(offsets[i], offsets[i + 1])) } : {}),
+  };
+}
+
+/** The columns that say where a token stands; only those that the loss needs. */
+function placeColumns(needs: LossNeeds, own: readonly number[], members: readonly TrainingSequence[]) {
+  const places = needs.turns === true || needs.positions === true ? own.flatMap((i) => tokenPlaces(members[i]!)) : [];
+  return {
+    ...(needs.turns === true ? { turns: Int32Array.from(places, ({ turn }) => turn) } : {}),
+    ...(needs.positions === true
+      ? { positions: Int32Array.from(places, ({ position }) => position), turnPositions: Int32Array.from(places, ({ inTurn }) => inTurn) }
+      : {}),
+    ...(needs.kinds === true ? { kinds: own.flatMap((i) => members[i]!.kinds!) } : {}),
   };
 }
 

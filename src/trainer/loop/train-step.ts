@@ -1,6 +1,6 @@
 /** One step of training, without its surroundings: takes trajectories from a source, credits their tokens, updates the adapter by the losses. Knows no files and no servers. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import type { Credit, CreditedBatch } from '../credit.ts';
+import type { Credit, CreditedBatch, TokenKinds } from '../credit.ts';
 import { creditBatch } from '../credit/credit-batch.ts';
 import type { LossTerm } from '../token-loss.ts';
 import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
@@ -15,6 +15,8 @@ export interface StepParts extends Omit<PassOptions, 'temperature'> {
   readonly losses: readonly LossTerm[];
   readonly source: Pick<TrajectorySource, 'take'>;
   readonly credit: Credit;
+  /** The tag of each token, if a loss or the credit needs it. @default none does */
+  readonly kinds?: TokenKinds;
   readonly timer: PhaseClock;
   /** Called before each change of the weights. @default ignored */
   readonly onUpdate?: () => void;
@@ -28,11 +30,11 @@ export interface TrainedStep {
 
 /** @param version of the backend's weights */
 export async function trainStep(step: number, version: number, parts: StepParts): Promise<TrainedStep> {
-  const { config, losses, source, credit, backend, budget, timer, signal, onUpdate } = parts;
+  const { config, losses, source, credit, kinds = null, backend, budget, timer, signal, onUpdate } = parts;
   const pass = { backend, budget, temperature: temperatureOfStep(config, step), signal };
   const batch = await timer.measure('rollouts', () => source.take(step, signal));
   const work = await timer.measure('forward', () =>
-    creditBatch(credit, batch.trajectories, { config, step, pass: (sequences, adapter) => logProbPass(sequences, adapter, pass) }),
+    creditBatch(credit, batch.trajectories, { config, step, kinds, pass: (sequences, adapter) => logProbPass(sequences, adapter, pass) }),
   );
   const update = await updatePolicy(work, lossesOfStep(losses, config, step), {
     ...pass,

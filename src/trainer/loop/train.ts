@@ -90,6 +90,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
       losses,
       source,
       credit,
+      ...(run.tokenKinds === undefined ? {} : { kinds: run.tokenKinds }),
       budget,
       timer,
       backend: session.backend,

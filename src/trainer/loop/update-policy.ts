@@ -128,6 +128,7 @@ function withUsableTokens(sequence: TrainingSequence): TrainingSequence {
     logProbs: kept(logProbs),
     oldLogProbs: kept(old),
     referenceLogProbs: kept(reference),
+    ...(sequence.kinds === undefined ? {} : { kinds: sequence.kinds.filter((_, t) => isUsable(0, t)) }),
   };
 }
 

@@ -242,5 +242,7 @@ function trajectoryProblem(each: Trajectory): string | null {
     if (values === null || values === undefined || values.length === targets.length) continue;
     return `${name} must have one value for each of its ${targets.length} targets, got ${values.length}`;
   }
+  const turns = each.turnTokens?.reduce((sum, tokens) => sum + tokens, 0) ?? targets.length;
+  if (turns !== targets.length) return `turnTokens must sum to its ${targets.length} targets, got ${turns}`;
   return null;
 }

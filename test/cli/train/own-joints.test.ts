@@ -56,12 +56,18 @@ function start(...args: readonly string[]): TrainProcess {
 describe('modules of docs/training-joints.md', { timeout: 120_000 }, () => {
   it('the loss is what the steps minimise, with its settings', async () => {
     const loss = ['--set', 'algorithm.loss.use=./my-loss.ts', '--set', 'algorithm.loss.args={down = 0.2}'];
-    expect(await finished(folder.runInProcess(['search-r1', ...SMALL, ...loss], ALONE))).toMatchObject({ reason: 'finished', version: 2 });
+    const further = ['--set', 'losses.kinds={use = "./by-kind.ts", weight = 0.5}'];
+    expect(await finished(folder.runInProcess(['search-r1', ...SMALL, ...loss, ...further], ALONE))).toMatchObject({
+      reason: 'finished',
+      version: 2,
+    });
     const rows = folder.run()!.rows('step');
     for (const row of rows) {
       expect(row['loss/policy/lowered']).toBeGreaterThan(0);
       expect(row['loss/policy/lowered']).toBeLessThan(1);
       expect('policy_loss' in row).toBe(false);
+      expect(row['loss/kinds/searching']).toBeGreaterThan(0);
+      expect(row['loss/kinds/searching']).toBeLessThan(1);
     }
   });
 

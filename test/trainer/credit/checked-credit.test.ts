@@ -151,8 +151,11 @@ describe('checkedCredit', () => {
     [Promise.resolve({ assign: () => ({}) }), /must not be async: it must return/],
     [{ assign: () => ({}), saveState: async () => {} }, /returns saveState without loadState. A credit with a state needs both/],
     [{ assign: () => ({}), loadState: async () => {} }, /returns loadState without saveState/],
-    [{ assign: () => ({}), needs: { penalties: 1 } }, /^needs of the credit .* must be \{ penalties: true \} or left out, got \{"penalties":1\}/],
-    [{ assign: () => ({}), needs: { kl: true } }, /^needs of the credit .*, got \{"kl":true\}/],
+    [
+      { assign: () => ({}), needs: { penalties: 1 } },
+      /^needs of the credit .* may have penalties and kinds, each true or false; got \{"penalties":1\}/,
+    ],
+    [{ assign: () => ({}), needs: { kl: true } }, /^needs of the credit .*; got \{"kl":true\}/],
   ])('refuses %o instead of a credit before a run begins', (credit, message) => {
     expect(() => opened(credit)).toThrow(ConfigError);
     expect(() => opened(credit)).toThrow(message);

@@ -4,7 +4,7 @@ import { demonstration, trainingSequence } from '../../../src/trainer/credit.ts'
 import type { TrainingSequence } from '../../../src/trainer/credit.ts';
 import { evaluateTerms, takes, termCounts } from '../../../src/trainer/loop/evaluate-terms.ts';
 import { lossTerms } from '../../../src/trainer/losses/loss-terms.ts';
-import type { LossTerm } from '../../../src/trainer/token-loss.ts';
+import type { LossTerm, TokenLossBatch } from '../../../src/trainer/token-loss.ts';
 import { row, spoken } from '../credit/credit-cases.ts';
 import { someConfig } from '../some-config.ts';
 
@@ -49,6 +49,32 @@ function evaluated(terms: readonly LossTerm[], members: readonly TrainingSequenc
   const logProbs = new Float64Array(2 * members.length).fill(logProb);
   return evaluateTerms(terms, counts, members, { offsets, logProbs, entropy: logProbs.map(() => 2) });
 }
+
+describe('evaluateTerms', () => {
+  it('gives a loss the turns, places and kinds of its tokens, if it needs them', () => {
+    const seen: TokenLossBatch[] = [];
+    const termWith = (needs: object): LossTerm => ({
+      ...policy,
+      loss: {
+        needs: { old: false, reference: false, sampler: false, ...needs },
+        evaluate(batch) {
+          seen.push(batch);
+          return { loss: 0, gradient: new Float64Array(batch.logProbs.length), metrics: {} };
+        },
+      },
+    });
+    const two = prepared(trainingSequence(spoken('d/0', 1, [[1, -1], null, [2, -1]]), 1));
+    const members = [shown, { ...ALL[0]!, kinds: ['think', ''] }, { ...two, kinds: ['search', 'answer'] }];
+    evaluated([termWith({ turns: true, positions: true, kinds: true }), termWith({})], members);
+    expect(seen[0]).toMatchObject({
+      turns: Int32Array.of(0, 0, 0, 1),
+      positions: Int32Array.of(1, 2, 1, 3),
+      turnPositions: Int32Array.of(0, 1, 0, 0),
+      kinds: ['think', '', 'search', 'answer'],
+    });
+    for (const column of ['turns', 'positions', 'turnPositions', 'kinds']) expect(column in seen[1]!).toBe(false);
+  });
+});
 
 describe('takes', () => {
   it('is by rollout or demonstration, and by role', () => {
