@@ -60,8 +60,8 @@ export async function exportRun(directory: string, write: (line: string) => Prom
   await readRecords(files.results, ResultSchema, (result) => {
     if (result.error !== null || result.reward === null) counts.errored += 1;
     else if (result.is_cut) counts.cut += 1;
-    // A row without a token to learn is refused.
-    else if (options.asDemonstrations === true && result.token_usage.output_tokens === 0) counts.unplayed += 1;
+    // A row without a token to learn is refused. Files of earlier versions hold a reward for a rollout that was not played.
+    else if (result.num_turns === 0 || (options.asDemonstrations === true && result.token_usage.output_tokens === 0)) counts.unplayed += 1;
     else waiting.set(result.rollout_id, { ...exportHead(metadata, result), index: result.rollout_index });
   });
   const unselected = unselectedIds([...waiting.values()], options);

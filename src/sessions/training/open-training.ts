@@ -7,7 +7,7 @@ import { Disposers } from '../../core/disposers.ts';
 import { ConfigError, type VfError } from '../../core/errors.ts';
 import type { Environment } from '../../core/environment.ts';
 import type { CostOptions } from '../../evaluate/run-cost.ts';
-import { type Message, withoutImages } from '../../core/message.ts';
+import type { Message } from '../../core/message.ts';
 import type { RoleDeclarations } from '../../core/model.ts';
 import { Random } from '../../core/random.ts';
 import { firstRow, SAME_ROWS_NOTICE } from '../../core/training-rows.ts';
@@ -17,7 +17,7 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import { rehearsePublish } from '../../trainer/publisher/rehearse-publish.ts';
-import { PROBE_FORMAT } from '../../trainer/publisher/served-policy.ts';
+import { probePrompt } from '../../trainer/publisher/probe-prompt.ts';
 import type { TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
@@ -273,7 +273,7 @@ async function openSession(
   // A server that this run started ends with it.
   if (config.policy.baseUrl !== null && !config.policy.keepAdapter) opened.defer(() => publisher.withdraw());
   // A server that this run starts, or the engine in this process, serves the directory that the backend loads.
-  const ids = checkedPrompt === null ? null : await promptIds(client, checkedPrompt, signal);
+  const ids = checkedPrompt === null ? null : await probePrompt(client, checkedPrompt, { backend, signal });
   if (ids !== null && config.policy.baseUrl !== null) await publisher.checkBase({ backend, ids, tolerance: publish.probeTolerance }, signal);
   const unmoved = { backend, client, versions, publisher, name, [Symbol.asyncDispose]: () => parts.disposeAsync() };
   const session = server.turns === null ? unmoved : takeTurns(unmoved, server.turns, signal);
@@ -281,11 +281,6 @@ async function openSession(
     (await rehearsePublish({ session, ids, config, adaptersDirectory: directory.paths.adapters, signal })).forEach((line) => warn(line));
   const parts = opened.move();
   return session;
-}
-
-async function promptIds(client: VllmTokensClient, prompt: readonly Message[], signal: AbortSignal): Promise<Int32Array> {
-  await using lease = await client.lease(signal);
-  return (await lease.render(withoutImages(prompt), PROBE_FORMAT)).ids;
 }
 
 function noticesFor(environment: Environment, label: EvaluationLabel, { evaluation }: TrainingConfig): string[] {

@@ -1,11 +1,10 @@
 /** Serves the backend's weights to whatever samples next: the next step, an evaluation, or users after the run. */
-import type { PolicyClient } from '../../clients/policy-client.ts';
-import { PolicyError, ResultsError } from '../../core/errors.ts';
+import { PolicyError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { Environment } from '../../core/environment.ts';
-import { withoutImages } from '../../core/message.ts';
 import { firstRow } from '../../core/training-rows.ts';
-import { type ProbeText, type ProbeTexts, PROBE_FORMAT, type Published, type ServedPolicy } from '../publisher/served-policy.ts';
+import { probePrompt } from '../publisher/probe-prompt.ts';
+import type { ProbeText, ProbeTexts, Published, ServedPolicy } from '../publisher/served-policy.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { TrajectorySource } from '../trajectory-source.ts';
 import type { Trajectory } from '../trajectory.ts';
@@ -16,7 +15,7 @@ import type { TrainingRun, TrainingSession } from '../training-session.ts';
 
 export interface Serving {
   readonly run: Pick<TrainingRun, 'environment'> & { readonly config: TrainingConfig };
-  readonly session: Pick<TrainingSession, 'client' | 'versions' | 'isServed'>;
+  readonly session: Pick<TrainingSession, 'backend' | 'client' | 'versions' | 'isServed'>;
   readonly records: Pick<RunRecords, 'served'>;
   readonly source: TrajectorySource;
   readonly evaluation: Evaluation;
@@ -74,7 +73,7 @@ export async function probeTexts(
   const pictured = trained.map(behindImages).find(({ targets }) => targets.length > 0);
   const text = trained.find((trajectory) => !hasImages(trajectory)) ?? trained.map(beforeImages).find(({ targets }) => targets.length > 0);
   return {
-    text: text ?? (await promptProbe(session.client, run.environment, signal)),
+    text: text ?? (await promptProbe(session, run.environment, signal)),
     ...(pictured === undefined ? {} : { pictured }),
   };
 }
@@ -95,9 +94,11 @@ function beforeImages({ ids, targets, images = [] }: ProbeText): ProbeText {
   return { ids: ids.subarray(0, end), targets: targets.filter((target) => target < end) };
 }
 
-async function promptProbe(client: PolicyClient, environment: Environment, signal: AbortSignal): Promise<ProbeText> {
-  await using lease = await client.lease(signal);
-  if (lease.kind !== 'tokens') throw new ResultsError('The policy does not accept token ids; use a vLLM server or the embedded engine');
-  const { ids } = await lease.render(withoutImages(firstRow(environment).prompt), PROBE_FORMAT);
+async function promptProbe(
+  { client, backend }: Pick<TrainingSession, 'client' | 'backend'>,
+  environment: Environment,
+  signal: AbortSignal,
+): Promise<ProbeText> {
+  const ids = await probePrompt(client, firstRow(environment).prompt, { backend, signal });
   return { ids, targets: Int32Array.from({ length: ids.length - 1 }, (_, i) => i + 1) };
 }

@@ -53,9 +53,6 @@ export interface ProbeTexts {
   readonly pictured?: ProbeText;
 }
 
-/** The format in which the text of a probe is rendered: every model renders a continuation, with a chat template or without. */
-export const PROBE_FORMAT = { format: 'continuation' } as const;
-
 export type Published = { readonly ok: true; readonly report: PublishReport } | { readonly ok: false; readonly reason: PublishError };
 
 export class ServedPolicy {

@@ -152,6 +152,13 @@ describe('POST /v1/episodes by token ids', () => {
     expect(last).toMatchObject({ done: true, rollout: { stop_condition: 'prompt_too_long', is_truncated: true, error: null } });
   });
 
+  it('ends an episode whose prompt leaves the caller no room as failed, without a reward', async () => {
+    await using server = await environmentClient(new TalkEnv());
+    const [only] = await server.begin(['row-0'], 'tokens', { max_model_len: 2 });
+    const error = { type: 'UnplayedError', retryable: false, message: expect.stringMatching(/window.*shorten the prompts/) };
+    expect(only).toMatchObject({ done: true, rollout: { stop_condition: 'prompt_too_long', reward: null, num_turns: 0, error } });
+  });
+
   it('records a failure of the environment as one, without its secrets', async () => {
     const failing = new TalkEnv({
       onStep: () => {

@@ -9,7 +9,11 @@ function probedWith(batch: readonly Partial<Trajectory>[]): Promise<ProbeTexts> 
   return published((parts) => servePolicy(parts, batch as readonly Trajectory[]));
 }
 
-async function published(serve: (parts: Serving) => Promise<unknown>, needs: readonly string[] = []): Promise<ProbeTexts> {
+async function published(
+  serve: (parts: Serving) => Promise<unknown>,
+  needs: readonly string[] = [],
+  { maxModelLen = null, maxTokens = Infinity }: { readonly maxModelLen?: number | null; readonly maxTokens?: number } = {},
+): Promise<ProbeTexts> {
   const given: ProbeTexts[] = [];
   const prompt = Int32Array.of(1, 2, 3);
   const lease = { kind: 'tokens', render: async () => ({ ids: prompt, images: [] }), [Symbol.asyncDispose]: async () => {} };
@@ -17,7 +21,11 @@ async function published(serve: (parts: Serving) => Promise<unknown>, needs: rea
     policy: { version: 0, publish: async (_: number, texts: ProbeTexts) => (given.push(texts), { ok: true }) },
     progress: { version: 1, step: 1 },
     run: { config: { steps: 1, sft: { epochs: 0, data: null } }, environment: { needs, train: { at: () => ({ prompt: [] }) } } },
-    session: { client: { lease: async () => lease }, versions: { current: () => ({ version: 0, model: 'm' }) } },
+    session: {
+      backend: { capabilities: { maxTokens } },
+      client: { lease: async () => lease, capabilities: { maxModelLen } },
+      versions: { current: () => ({ version: 0, model: 'm' }) },
+    },
     records: { served: () => {} },
     evaluation: { needsPolicy: () => true },
     source: { needsPolicy: () => true },
@@ -62,6 +70,11 @@ describe('servePolicy', () => {
 
 describe('servePolicyAtStart', () => {
   const recorded = async () => [trajectory(9, [8]), trajectory(20, [2, 9], [[4, 3]])] as readonly Trajectory[];
+
+  it.each([{ maxModelLen: 3 }, { maxTokens: 3 }])('probes with as much of a prompt as leaves room for a token: %j', async (window) => {
+    const beginning = { ids: Int32Array.of(1, 2), targets: Int32Array.of(1) };
+    expect(await published((parts) => servePolicyAtStart(parts, recorded), [], window)).toEqual({ text: beginning });
+  });
 
   it('probes with the first prompt, and with a recorded rollout where the environment shows images', async () => {
     const prompt = { ids: Int32Array.of(1, 2, 3), targets: Int32Array.of(1, 2) };
