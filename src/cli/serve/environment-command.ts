@@ -57,7 +57,10 @@ const OPTIONS = groups({
       to: 100_000,
       default: 1024,
     }),
-    idleTimeout: wholeNumber('seconds that an episode waits for its caller', { from: 1, to: 86_400, default: 1800, placeholder: 'S' }),
+    idleTimeout: wholeNumber(
+      'seconds that an episode waits for its caller; an OpenEnv session that nobody used for so long gives its place to a new one',
+      { from: 1, to: 86_400, default: 1800, placeholder: 'S' },
+    ),
     stepTimeout: wholeNumber('seconds that a request waits for the environment', { from: 1, to: 3600, default: 50, placeholder: 'S' }),
   },
   Server: {
