@@ -120,6 +120,12 @@ export interface GradientComputation {
   zeroGrad(): Promise<void>;
   /** Takes one Adam step on the accumulated gradient, then clears it and all retained batches. Without a gradient it fails with `bad_input`. */
   optimStep(options: AdamOptions): Promise<OptimStepResult>;
+  /** Keeps a copy of adapter, Adam state and random state in memory, in place of an earlier one, until `restore`. */
+  hold(): Promise<void>;
+  /** Returns to the copy that `hold` made, bit for bit; also drops gradient and retained batches. Without a copy it fails with `bad_input`. */
+  restore(): Promise<void>;
+  /** True if every number of the adapter and of Adam's moments is finite: a state with another one cannot be loaded. */
+  isFinite(): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -129,7 +135,7 @@ export interface GradientBackend extends GradientComputation {
   saveAdapter(directory: string): Promise<AdapterManifest>;
   /** Saves adapter, Adam moments, step count and random state, so that training after `loadState` is bit-identical. `directory` must not exist. */
   saveState(directory: string): Promise<void>;
-  /** Replaces everything but the base and clears the accumulated gradient. Refuses a state of another base, rank or set of modules. */
+  /** Replaces everything but the base and clears the accumulated gradient. Refuses a state of another base, rank or set of modules with `bad_input`, and one that is not finite with `not_finite`. */
   loadState(directory: string): Promise<void>;
   /** Gives memory that no tensor uses back to the device, for another program. @default the backend keeps none */
   releaseMemory?(): Promise<void>;

@@ -45,6 +45,39 @@ export function gradientStepsContract(subject: GradientSubject): void {
     });
   });
 
+  describe('hold, restore and isFinite', () => {
+    const step = async (learningRate = ADAM.learningRate) => {
+      await subject.accumulate(subject.batch, someGradient(subject.batch.targets.length));
+      return subject.backend.optimStep({ ...ADAM, learningRate });
+    };
+
+    it('return bit for bit to weights, moments and count of steps, also from weights that no forward pass survives', async () => {
+      const { backend, batch } = subject;
+      await step();
+      await backend.hold();
+      await step();
+      const expected = await subject.logProbs(batch);
+      await step(1e30);
+      expect(await refusal(subject.logProbs(batch))).toBe('not_finite');
+      await backend.restore();
+      expect(await backend.isFinite()).toBe(true);
+      expect((await step()).step).toBe(2);
+      expect(await subject.logProbs(batch)).toEqual(expected);
+      expect(await refusal(backend.restore())).toBe('bad_input');
+    });
+
+    it('find a moment that overflowed although the weights are finite, unless the gradient was refused; such a state is not loaded', async () => {
+      const { backend, batch } = subject;
+      await subject.accumulate(batch, someGradient(batch.targets.length).fill(1e25));
+      const { skipped } = await backend.optimStep({ ...ADAM, maxGradNorm: null, weightDecay: 0 });
+      expect(await backend.isFinite()).toBe(skipped);
+      if (skipped) return;
+      const saved = subject.folder();
+      await backend.saveState(saved);
+      expect(await refusal(backend.loadState(saved))).toBe('not_finite');
+    });
+  });
+
   describe('saveAdapter, saveState and loadState', () => {
     it('writes what it lists, in shapes of the modules it describes', async () => {
       const manifest = await subject.backend.saveAdapter(subject.folder());

@@ -39,6 +39,13 @@ export class StillBackend implements GradientBackend {
     return { step: ++this.#steps, gradNorm: 1, skipped: false };
   }
 
+  async hold(): Promise<void> {}
+  async restore(): Promise<void> {}
+
+  async isFinite(): Promise<boolean> {
+    return true;
+  }
+
   async saveAdapter(directory: string): Promise<AdapterManifest> {
     return { directory, rank: 1, alpha: 1, files: [] };
   }

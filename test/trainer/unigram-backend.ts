@@ -38,6 +38,12 @@ export class UnigramBackend implements GradientBackend {
   #second = new Float64Array(VOCABULARY);
   #gradient = new Float64Array(VOCABULARY);
   #steps = 0;
+  #held: {
+    readonly logits: Float64Array<ArrayBuffer>;
+    readonly first: Float64Array<ArrayBuffer>;
+    readonly second: Float64Array<ArrayBuffer>;
+    readonly steps: number;
+  } | null = null;
   #batches = 0;
   #lost: GradientError | null = null;
   isClosed = false;
@@ -88,6 +94,20 @@ export class UnigramBackend implements GradientBackend {
     }
     await this.zeroGrad();
     return { step: this.#steps, gradNorm, skipped: false };
+  }
+
+  async hold(): Promise<void> {
+    this.#held = { logits: this.#logits.slice(), first: this.#first.slice(), second: this.#second.slice(), steps: this.#steps };
+  }
+
+  async restore(): Promise<void> {
+    const { logits, first, second, steps } = this.#held!;
+    [this.#logits, this.#first, this.#second, this.#steps] = [logits, first, second, steps];
+    await this.zeroGrad();
+  }
+
+  async isFinite(): Promise<boolean> {
+    return [this.#logits, this.#first, this.#second].every((numbers) => numbers.every(Number.isFinite));
   }
 
   async saveAdapter(directory: string): Promise<AdapterManifest> {

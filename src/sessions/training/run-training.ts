@@ -137,7 +137,7 @@ async function runIn(directory: TrainingDirectory, { setup, config }: Run, host:
       changed: {
         changes: [...setup.changes.map((change) => host.redact(differenceText(change))), ...changes],
         isEvaluatedAgain: setup.changes.some(({ key }) => key === 'evaluation.temperature'),
-        isUpdatedOtherwise: setup.changes.some(({ key }) => /^(optimizer|algorithm)\./.test(key)),
+        isUpdatedOtherwise: setup.changes.some(({ key }) => /^(optimizer|algorithm)\.|^sft\.learning_rate$/.test(key)),
       },
       directory,
       attempt,

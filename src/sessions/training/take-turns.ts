@@ -45,6 +45,12 @@ function sleepingBackend(backend: GradientBackend, turns: SleepTurns, signal: Ab
     },
     drop: (batchId) => backend.drop(batchId),
     zeroGrad: () => backend.zeroGrad(),
+    hold: () => backend.hold(),
+    async restore() {
+      await turns.sleep(signal);
+      return backend.restore();
+    },
+    isFinite: () => backend.isFinite(),
     saveAdapter: (directory) => backend.saveAdapter(directory),
     saveState: (directory) => backend.saveState(directory),
     loadState: (directory) => backend.loadState(directory),

@@ -45,7 +45,7 @@ export const CHANGEABLE_ROLE_KEYS: readonly string[] = [
 const CHANGEABLE_WITHOUT_ROLLOUTS = ['sft.steps'];
 
 /** Changing these steers a run by hand, which requires `allowOptimizer`. */
-const CHANGEABLE_ON_PURPOSE: readonly string[] = ['optimizer', 'algorithm'];
+const CHANGEABLE_ON_PURPOSE: readonly string[] = ['optimizer', 'algorithm', 'sft.learning_rate'];
 
 export interface ConfigDifference {
   /** Dotted, snake_case; for an environment's arguments, down to the argument. */
@@ -56,7 +56,7 @@ export interface ConfigDifference {
 }
 
 export interface ResumeOptions {
-  /** Also allow changes in [optimizer] and [algorithm]; null if the caller has no flag for it. @default false */
+  /** Also allow changes in [optimizer], [algorithm] and of sft.learning_rate; null if the caller has no flag for it. @default false */
   readonly allowOptimizer?: boolean | null;
 }
 
@@ -73,12 +73,16 @@ export function describeDifferences(
     ...(allowOptimizer === true ? CHANGEABLE_ON_PURPOSE : []),
   ];
   const mayChange = (key: string) =>
-    changeable.some((allowed) => key === allowed || key.startsWith(`${allowed}.`)) ||
-    CHANGEABLE_ROLE_KEYS.includes(/^roles\.[^.]+\.(.+)$/.exec(key)?.[1] ?? '');
+    changeable.some((allowed) => isIn(key, allowed)) || CHANGEABLE_ROLE_KEYS.includes(/^roles\.[^.]+\.(.+)$/.exec(key)?.[1] ?? '');
   return KEYS.flatMap((key) => differencesAt(key, valueAt(before, key), valueAt(after, key))).map((difference) => ({
     ...difference,
     changeable: mayChange(difference.key),
   }));
+}
+
+/** True for the key itself, and for one of its table. */
+function isIn(key: string, allowed: string): boolean {
+  return key === allowed || key.startsWith(`${allowed}.`);
 }
 
 /** Throws ConfigError for the first key that differs but must not. */
@@ -86,7 +90,7 @@ export function assertResumable(before: TrainingConfigWire, after: TrainingConfi
   const forbidden = describeDifferences(before, after, options).find(({ changeable }) => !changeable);
   if (forbidden === undefined) return;
   const { key } = forbidden;
-  const onPurpose = options.allowOptimizer !== null && CHANGEABLE_ON_PURPOSE.some((table) => key.startsWith(`${table}.`));
+  const onPurpose = options.allowOptimizer !== null && CHANGEABLE_ON_PURPOSE.some((each) => isIn(key, each));
   throw new ConfigError(
     `A resumed run cannot change ${differenceText(forbidden)}; leave it out${onPurpose ? ', add --allow-changes to change it anyway,' : ''} or start a new run`,
   );

@@ -21,7 +21,7 @@ export interface OptimizerStepOptions extends PassOptions {
   /** The weights do not change if a loss measures a larger KL(π_old || π), its metric `approx_kl`, in nats per token. @default null: any */
   readonly skipKl?: number | null;
   /** Called before the weights change. @default ignored */
-  readonly onUpdate?: () => void;
+  readonly onUpdate?: () => Promise<void>;
 }
 
 export interface OptimizerStep {
@@ -82,7 +82,7 @@ export async function optimizerStep(
     await backend.zeroGrad();
     return { ...sum, outcome: 'diverged' };
   }
-  options.onUpdate?.();
+  await options.onUpdate?.();
   const { gradNorm, skipped } = await timer.measure('update', () => backend.optimStep(adam));
   return { ...sum, gradNorm, outcome: skipped ? 'not_finite' : 'applied' };
 }

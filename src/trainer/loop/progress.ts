@@ -70,6 +70,11 @@ export class Progress {
     this.#isAtBoundary = false;
   }
 
+  /** They are again those of the last boundary. */
+  stay(): void {
+    this.#isAtBoundary = true;
+  }
+
   /** The weights are those after this step. */
   advance(step: number, version: number): void {
     this.#step = step;

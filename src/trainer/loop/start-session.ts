@@ -16,11 +16,11 @@ import { SampledSource } from '../sources/sampled-source.ts';
 import { StreamedSource, type StreamContext } from '../sources/streamed-source.ts';
 import { type Stage, StagedSource } from '../sources/staged-source.ts';
 import { TrainingRows } from '../sources/training-rows.ts';
-import type { Trajectory } from '../trajectory.ts';
 import type { PhasePlan, TrajectorySource } from '../trajectory-source.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
 import { Evaluation } from './evaluation.ts';
 import { Guards } from './guards.ts';
+import { loadCheckpoint, newestRollouts } from './load-checkpoint.ts';
 import { Progress } from './progress.ts';
 import { servePolicyAtStart, type Serving } from './serve-policy.ts';
 import { TokenBudget } from '../gradients/token-budget.ts';
@@ -51,10 +51,9 @@ export async function startSession(
   { signal, lostToMemory }: SessionStart,
 ): Promise<SessionParts> {
   const { config, directory } = run;
-  const checkpoint = await records.checkpoints.latest();
+  const checkpoint = await loadCheckpoint(records, session, signal);
   const start = { step: checkpoint?.step ?? 0, version: checkpoint?.version ?? 0, counters: checkpoint?.counters ?? {} };
   await records.resumeAt(start.step);
-  if (checkpoint !== null) await session.backend.loadState(checkpoint.stateDirectory);
   await session.publisher.clear(signal);
   const stop = new AbortController();
   const inner = AbortSignal.any([signal, stop.signal]);
@@ -148,14 +147,6 @@ function startedOrResumed(
   if (step > 0) return { kind: 'resumed', message: `Resumed from the checkpoint of step ${step}, version ${version}: ${computes}` };
   if (!isAgain) return { kind: 'started', message: computes };
   return { kind: 'resumed', message: `Resumed before the first checkpoint; rollouts that an earlier attempt recorded are used again: ${computes}` };
-}
-
-/** Reads the rollouts of the newest step that is complete on file. */
-async function newestRollouts({ rollouts }: RunRecords): Promise<readonly Trajectory[]> {
-  const newest = (await rollouts.complete()).at(-1);
-  if (newest === undefined) return [];
-  await using step = await rollouts.open(newest.step, newest.phase);
-  return [...step.recorded];
 }
 
 function creditState(credit: Credit) {

@@ -1,4 +1,5 @@
 /** One step of training, without its surroundings: takes trajectories from a source, credits their tokens, updates the adapter by the losses. Knows no files and no servers. */
+import { TrainingError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { Credit, CreditedBatch, TokenKinds } from '../credit.ts';
 import { creditBatch } from '../credit/credit-batch.ts';
@@ -7,7 +8,8 @@ import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts'
 import { logProbPass, type PassOptions } from '../gradients/log-prob-pass.ts';
 import { batchReason } from './batch-reason.ts';
 import type { PhaseClock } from './phase-clock.ts';
-import { adamOptions, lossesOfStep, splitOfStep, temperatureOfStep } from '../config/training-schedule.ts';
+import { adamOptions, lossesOfStep, splitOfStep, supervisedSteps, temperatureOfStep } from '../config/training-schedule.ts';
+import { weightsFault } from '../records/usable-version.ts';
 import { type PolicyUpdate, updatePolicy } from './update-policy.ts';
 
 export interface StepParts extends Omit<PassOptions, 'temperature'> {
@@ -20,6 +22,8 @@ export interface StepParts extends Omit<PassOptions, 'temperature'> {
   readonly timer: PhaseClock;
   /** Called before each change of the weights. @default ignored */
   readonly onUpdate?: () => void;
+  /** Called when the weights are again as they were before the step. @default ignored */
+  readonly onTakenBack?: () => void;
 }
 
 export interface TrainedStep {
@@ -28,24 +32,51 @@ export interface TrainedStep {
   readonly update: PolicyUpdate;
 }
 
-/** @param version of the backend's weights */
+/**
+ * Throws TrainingError for a step that leaves weights which cannot be used; the backend then has those from before the step.
+ * @param version of the backend's weights
+ */
 export async function trainStep(step: number, version: number, parts: StepParts): Promise<TrainedStep> {
-  const { config, losses, source, credit, kinds = null, backend, budget, timer, signal, onUpdate } = parts;
+  const { config, losses, source, credit, kinds = null, backend, budget, timer, signal, onUpdate, onTakenBack } = parts;
   const pass = { backend, budget, temperature: temperatureOfStep(config, step), signal };
   const batch = await timer.measure('rollouts', () => source.take(step, signal));
   const work = await timer.measure('forward', () =>
     creditBatch(credit, batch.trajectories, { config, step, kinds, pass: (sequences, adapter) => logProbPass(sequences, adapter, pass) }),
   );
+  let isHeld = false;
+  const hold = async () => {
+    if (!isHeld) await timer.measure('update', () => backend.hold());
+    isHeld = true;
+    onUpdate?.();
+  };
+  const adam = adamOptions(config, step);
   const update = await updatePolicy(work, lossesOfStep(losses, config, step), {
     ...pass,
     algorithm: splitOfStep(config, step),
-    adam: adamOptions(config, step),
+    adam,
     version,
     timer,
     skipKl: config.guards.skipKl,
-    ...(onUpdate === undefined ? {} : { onUpdate }),
+    onUpdate: hold,
   });
+  const fault = update.applied === 0 ? null : await timer.measure('update', () => weightsFault(backend, batch.trajectories, signal));
+  if (fault !== null) {
+    await backend.restore();
+    onTakenBack?.();
+    throw new TrainingError(takenBackText(step, fault, { config, learningRate: adam.learningRate }));
+  }
   const { reason } = update;
   if (reason === null) return { batch, work, update };
   return { batch, work, update: { ...update, reason: batchReason(reason, batch.trajectories, config.algorithm.advantage.scope) } };
+}
+
+interface Taken {
+  readonly config: TrainingConfig;
+  readonly learningRate: number;
+}
+
+function takenBackText(step: number, fault: string, { config, learningRate }: Taken): string {
+  const isSupervised = step <= supervisedSteps(config) && config.sft.learningRate !== null;
+  const flags = `${isSupervised ? '--set sft.learning_rate=' : '--lr'}, with --allow-changes`;
+  return `Step ${step} was taken back, because ${fault}. Lower the learning rate (${flags}), which was ${learningRate}; -R continues from step ${step - 1}`;
 }

@@ -96,6 +96,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
       backend: session.backend,
       signal: parts.signal,
       onUpdate: () => progress.leave(),
+      onTakenBack: () => progress.stay(),
     });
     progress.advance(step, update.applied > 0 ? step : version);
     // An interruption while it publishes must not cost the step.

@@ -21,7 +21,7 @@ export interface UpdateOptions extends PassOptions {
   /** Optimiser steps whose KL is above this are skipped, in nats per token. @default null: none */
   readonly skipKl?: number | null;
   /** Called before each change of the weights. @default ignored */
-  readonly onUpdate?: () => void;
+  readonly onUpdate?: () => Promise<void>;
 }
 
 export interface PolicyUpdate {

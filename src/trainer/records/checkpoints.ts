@@ -4,7 +4,7 @@
  * means a complete checkpoint; the sums detect later damage.
  */
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { CancelledError, describeError, GradientError, ResultsError, TrainingError } from '../../core/errors.ts';
 import { syncDirectory } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
@@ -51,6 +51,7 @@ export class Checkpoints {
   readonly #directory: string;
   readonly #onDamage: (note: string) => void;
   readonly #damaged = new Set<string>();
+  readonly #unusable = new Set<string>();
 
   /** Creates and changes nothing: for readers. */
   constructor(directory: string, { onDamage = () => {} }: CheckpointsOptions = {}) {
@@ -70,11 +71,11 @@ export class Checkpoints {
   }
 
   /**
-   * Returns the newest undamaged checkpoint; null if there are no checkpoints. Throws ResultsError if all of them are damaged: restarting
-   * automatically would discard the training so far.
+   * Returns the newest checkpoint that is neither damaged nor marked as unusable; null if there are no others than unusable ones. Throws ResultsError if
+   * all of them are damaged: restarting automatically would discard the training so far.
    */
   async latest(): Promise<Checkpoint | null> {
-    const places = await this.#places();
+    const places = (await this.#places()).filter(({ name }) => !this.#unusable.has(name));
     for (const { name } of places) {
       const directory = join(this.#directory, name);
       const read = await readManifest(directory);
@@ -84,6 +85,11 @@ export class Checkpoints {
     }
     if (places.length === 0) return null;
     throw new ResultsError(`All ${places.length} checkpoints in ${this.#directory} are damaged; restore one from a copy, or start a new run`);
+  }
+
+  /** Leaves this checkpoint out from now on, and deletes it with the next `prune`: no run can continue from its weights. */
+  markUnusable({ directory }: Pick<Checkpoint, 'directory'>): void {
+    this.#unusable.add(basename(directory));
   }
 
   /**
@@ -118,12 +124,12 @@ export class Checkpoints {
   }
 
   /**
-   * Deletes all but the newest `keep` checkpoints (0 keeps all), and those that `latest` found damaged. Returns the step of the oldest one kept, null if
+   * Deletes all but the newest `keep` checkpoints (0 keeps all), those that `latest` found damaged and those that are unusable. Returns the step of the oldest one kept, null if
    * there is none. Throws ResultsError if one cannot be deleted; the next call retries.
    */
   async prune(keep: number): Promise<number | null> {
     const places = await this.#places();
-    const whole = places.filter(({ name }) => !this.#damaged.has(name));
+    const whole = places.filter(({ name }) => !this.#damaged.has(name) && !this.#unusable.has(name));
     const kept = keep === 0 ? whole : whole.slice(0, keep);
     await this.#remove(places.filter((place) => !kept.includes(place)));
     return kept.at(-1)?.step ?? null;
@@ -154,6 +160,7 @@ export class Checkpoints {
         throw new ResultsError(`Cannot delete the old checkpoint ${directory}: ${(cause as Error).message}`, { cause });
       }
       this.#damaged.delete(name);
+      this.#unusable.delete(name);
     }
   }
 }

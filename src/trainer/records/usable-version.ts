@@ -2,7 +2,44 @@
  * Says when a version of the policy is usable: its weights and log-probs are finite, the run's servers serve it, and its evaluation was played by itself. Checkpoints,
  * summaries, plots, cards, pushes, exit codes and resumes go by this and by nothing else. A version has the number of the step that made it; version 0 is the policy at the start.
  */
+import { GradientError } from '../../core/errors.ts';
+import { microBatchOf } from '../gradients/pack-batches.ts';
+import type { GradientComputation } from '../gradient-backend.ts';
 import type { MetricsRow } from '../training-observer.ts';
+import type { Trajectory } from '../trajectory.ts';
+
+/** A sequence may have no finite log-probs by itself, so several are tried. */
+const MOST_PROBED = 4;
+
+type Probed = Pick<Trajectory, 'ids' | 'targets' | 'images'>;
+
+/** Says why the backend's weights cannot be used: they, Adam's moments or the log-probs of all of these sequences are not finite. Null if they can. */
+export async function weightsFault(
+  backend: Pick<GradientComputation, 'forward' | 'isFinite'>,
+  sequences: readonly Probed[],
+  signal: AbortSignal,
+): Promise<string | null> {
+  if (!(await backend.isFinite())) return 'the weights or the moments of the optimiser are not finite';
+  const probed = sequences.filter(({ targets }) => targets.length > 0).toSorted((a, b) => a.ids.length - b.ids.length);
+  for (const sequence of probed.slice(0, MOST_PROBED)) if (await hasFiniteLogProbs(backend, sequence, signal)) return null;
+  return probed.length === 0 ? null : 'the log-probs of its model are not finite';
+}
+
+async function hasFiniteLogProbs(backend: Pick<GradientComputation, 'forward'>, sequence: Probed, signal: AbortSignal): Promise<boolean> {
+  try {
+    const { batch } = microBatchOf([sequence], [0], 1);
+    return (await backend.forward(batch, { retain: false, adapter: 'on', signal })).logProbs.every(Number.isFinite);
+  } catch (error) {
+    if (error instanceof GradientError && error.code === 'not_finite') return false;
+    throw error;
+  }
+}
+
+/** A text that every model can read. */
+export function plainProbe(vocabularySize: number): Probed {
+  const ids = Int32Array.from({ length: 16 }, (_, i) => i % vocabularySize);
+  return { ids, targets: Int32Array.from({ length: ids.length - 1 }, (_, i) => i + 1) };
+}
 
 export interface ServedVersion {
   /** The version of the trainer's weights. */

@@ -1,9 +1,11 @@
 /** What a run says and keeps after each kind of bad ending (docs/training-run.md), and that a resume goes on from there. */
-import { readFile, writeFile, mkdtemp, rm } from 'node:fs/promises';
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { AdamOptions } from '../../../src/core/adam-options.ts';
 import { PublishError } from '../../../src/core/errors.ts';
+import { Checkpoints } from '../../../src/trainer/records/checkpoints.ts';
 import { evaluationsOf } from '../../../src/trainer/records/usable-version.ts';
 import { readMetrics } from '../../../src/trainer/records/metrics-journal.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
@@ -111,5 +113,100 @@ describe('a last version that could not be published', () => {
       [3, 3],
       [4, 4],
     ]);
+  });
+});
+
+/** Takes one step of Adam that no weights survive. */
+class DivergingBackend extends UnigramBackend {
+  readonly #at: number;
+  #updates = 0;
+
+  /** @param at number of the update in this process */
+  constructor(at: number) {
+    super();
+    this.#at = at;
+  }
+
+  override optimStep(options: AdamOptions): ReturnType<UnigramBackend['optimStep']> {
+    this.#updates++;
+    return super.optimStep(this.#updates === this.#at ? { ...options, learningRate: 1e300 } : options);
+  }
+}
+
+describe('a step that leaves weights which are not finite', () => {
+  const config = { steps: 4, evaluation: { every: 2, examples: 4 }, checkpoint: { every: 10 } };
+
+  // A step has two updates.
+  it.each([
+    ['the first step', 1, 2],
+    ['a later step', 3, 5],
+    ['the last step', 4, 8],
+  ])('is taken back: %s', async (_, step, at) => {
+    const outcome = await run({ config, backend: async () => new DivergingBackend(at) });
+    expect(outcome).toMatchObject({ reason: 'stopped', step: step - 1, version: step - 1, resumable: true });
+    expect(outcome.message).toMatch(
+      new RegExp(
+        `^Step ${step} was taken back, because the .*not finite\\. Lower the learning rate \\(--lr, with --allow-changes\\), which was 0.01; -R continues from step ${step - 1}$`,
+      ),
+    );
+    expect((await rowsOf(path)).filter(({ kind }) => kind === 'step').map((row) => row['step'])).toEqual(
+      Array.from({ length: step - 1 }, (__, i) => i + 1),
+    );
+    expect(outcome.checkpoint?.split('/').at(-1)).toBe(step === 1 ? undefined : `step-00000${step - 1}`);
+    // Its rollouts are used again, and nothing of it is left.
+    let turns = 0;
+    const resumed = await run({ config, onTurn: () => void turns++ });
+    expect(resumed).toMatchObject({ reason: 'finished', version: 4 });
+    expect(turns).toBe(12 * (4 - step) + 4 * (step <= 2 ? 2 : 1));
+    const whole = await undisturbed(config);
+    expect(await finalAdapter(resumed, 'unigram.json')).toEqual(whole.adapter);
+    expect(await rowsOf(path)).toEqual(whole.rows);
+  });
+});
+
+describe('checkpoints that an older version wrote of weights which are not finite', () => {
+  const config = { steps: 6, evaluation: { every: 0 }, checkpoint: { every: 2, keep: 2 } };
+
+  /** Writes the checkpoint of a step again, with an infinite weight. */
+  async function breakCheckpoint(step: number): Promise<void> {
+    const folder = join(path, 'checkpoints');
+    const [name] = (await readdir(folder)).filter((each) => each.startsWith(`step-${String(step).padStart(6, '0')}`));
+    const { version, model, counters } = JSON.parse(await readFile(join(folder, name!, 'checkpoint.json'), 'utf8')) as {
+      version: number;
+      model: string;
+      counters: Record<string, number>;
+    };
+    await new Checkpoints(folder).save({ step, version, model, counters }, async (directory) => {
+      for (const part of ['state', 'adapter', 'parts']) await cp(join(folder, name!, part), join(directory, part), { recursive: true });
+      const state = join(directory, 'state/unigram.json');
+      await writeFile(state, (await readFile(state, 'utf8')).replace(/"logits":\[[^,]+/, '"logits":[1e999'));
+    });
+  }
+
+  it('are passed over in one line, whichever is the newest good one, and deleted', async () => {
+    await run({ config: { ...config, steps: 4 } });
+    await breakCheckpoint(4);
+    const outcome = await run({ config });
+    expect(outcome).toMatchObject({ reason: 'finished', version: 6 });
+    expect((await eventsOf(path)).filter(({ kind }) => ['alarm', 'resumed'].includes(kind)).map(({ message }) => message)).toEqual([
+      'The checkpoint of step 4 is not usable, because the weights or the moments of the optimiser are not finite: this run continues from the checkpoint of step 2',
+      'Resumed from the checkpoint of step 2, version 2: unigram; policy scripted',
+    ]);
+    expect((await readdir(join(path, 'checkpoints'))).toSorted()).toEqual(['step-000004.3', 'step-000006']);
+    expect(await finalAdapter(outcome, 'unigram.json')).toEqual((await undisturbed(config)).adapter);
+  });
+
+  it('all of them, leave the recorded rollouts, from which the run starts again', async () => {
+    await run({ config: { ...config, steps: 4 } });
+    await breakCheckpoint(2);
+    await breakCheckpoint(4);
+    let turns = 0;
+    const outcome = await run({ config, onTurn: () => void turns++ });
+    expect(outcome).toMatchObject({ reason: 'finished', version: 6 });
+    expect(turns).toBe(2 * 12);
+    expect((await eventsOf(path)).find(({ kind }) => kind === 'alarm')!.message).toMatch(
+      /^The checkpoints of steps 2, 4 are not usable, because .*: this run continues from its first step, with the recorded rollouts$/,
+    );
+    expect(await finalAdapter(outcome, 'unigram.json')).toEqual((await undisturbed(config)).adapter);
   });
 });

@@ -7,7 +7,7 @@ import { CallQueue } from '../../../core/call-queue.ts';
 import { CancelledError, GradientError, type GradientErrorCode, thrownText } from '../../../core/errors.ts';
 import { EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } from '../../../engine/engine-errors.ts';
 import type { TokenEngine } from '../../../engine/engine-types.ts';
-import type { EngineTrainer } from '../../../engine/training/trainer-types.ts';
+import type { EngineAdapterState, EngineTrainer } from '../../../engine/training/trainer-types.ts';
 import type {
   AdapterDescription,
   BackendCapabilities,
@@ -35,6 +35,8 @@ export class EngineGradients implements GradientComputation {
   readonly #ownsEngine: boolean;
   readonly #queue = new CallQueue();
   readonly #capabilities: BackendCapabilities;
+  /** The copy that `hold` made. */
+  #held: EngineAdapterState | null = null;
   /** The error that made the backend unusable; null before. */
   #lost: GradientError | null = null;
   #closing: Promise<void> | null = null;
@@ -90,6 +92,25 @@ export class EngineGradients implements GradientComputation {
 
   optimStep(options: AdamOptions): Promise<OptimStepResult> {
     return this.inTurn(() => this.trainer.step(options));
+  }
+
+  hold(): Promise<void> {
+    return this.inTurn(async () => void (this.#held = this.trainer.read()));
+  }
+
+  restore(): Promise<void> {
+    return this.inTurn(async () => {
+      if (this.#held === null) throw badInput('There is no state to return to; call hold first');
+      await this.trainer.write(this.#held);
+      this.#held = null;
+    });
+  }
+
+  isFinite(): Promise<boolean> {
+    return this.inTurn(async () => {
+      const { tensors, firstMoments, secondMoments } = this.trainer.read();
+      return [...tensors, ...firstMoments, ...secondMoments].every(({ a, b }) => a.every(Number.isFinite) && b.every(Number.isFinite));
+    });
   }
 
   close(): Promise<void> {

@@ -56,7 +56,7 @@ export async function saveState(directory: string, owner: StateOwner, state: Eng
   ]);
 }
 
-/** Returns the state, and the differences from the saving environment that may change the last bits. Rejects with GradientError `bad_input`. */
+/** Returns the state, and the differences from the saving environment that may change the last bits. Rejects with GradientError `bad_input`, or `not_finite` for a state with NaN or an infinity. */
 export async function loadState(
   directory: string,
   owner: StateOwner,
@@ -126,7 +126,7 @@ async function fillTensors(path: string, tensors: readonly NamedTensor[]): Promi
       if (dtype !== 'F32' || canonical(got) !== canonical(shape))
         throw badInput(`Expected ${name} to be F32 ${canonical(shape)}, got ${dtype} ${canonical(got)}`);
       await readTensorBytes(file, asBytes(values), start);
-      if (!values.every(Number.isFinite)) throw badInput(`Tensor ${name} holds NaN or an infinity`);
+      if (!values.every(Number.isFinite)) throw new GradientError(`Tensor ${name} of ${path} holds NaN or an infinity`, { code: 'not_finite' });
     }
   } catch (cause) {
     if (cause instanceof GradientError) throw cause;

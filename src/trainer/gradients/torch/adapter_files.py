@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from directory import write_directory
-from failure import bad_input
+from failure import Failure, bad_input
 from lora import Adapter
 
 PREFIX = "base_model.model."
@@ -83,8 +83,8 @@ def replace_tensors(adapter: Adapter, expected: dict[str, torch.Tensor], found: 
             tensor.copy_(found[name])
 
 
-def check_tensors(expected: dict[str, tuple[int, ...]], found: dict[str, torch.Tensor]) -> None:
-    """Checks names, shapes, types and finiteness, before anything is replaced."""
+def check_tensors(expected: dict[str, tuple[int, ...]], found: dict[str, torch.Tensor], *, broken: str = "bad_input") -> None:
+    """Checks names, shapes, types and finiteness, before anything is replaced. `broken` is the code of a failure for numbers that are not finite."""
     if wrong := sorted(expected.keys() ^ found.keys()):
         where = "missing" if wrong[0] in expected else "unknown"
         raise bad_input(f"Tensors do not match this adapter's {len(expected)} matrices: {wrong[0]} is {where} ({len(wrong)} differ)")
@@ -92,5 +92,7 @@ def check_tensors(expected: dict[str, tuple[int, ...]], found: dict[str, torch.T
         tensor = found[name]
         if tuple(tensor.shape) != shape:
             raise bad_input(f"Expected {name} to be {list(shape)}, got {list(tensor.shape)}")
-        if not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
-            raise bad_input(f"Tensor {name} ({tensor.dtype}) must hold finite floating-point numbers, not NaN, infinities or integers")
+        if not tensor.is_floating_point():
+            raise bad_input(f"Tensor {name} ({tensor.dtype}) must hold finite floating-point numbers, not integers")
+        if not bool(torch.isfinite(tensor).all()):
+            raise Failure(broken, f"Tensor {name} ({tensor.dtype}) must hold finite floating-point numbers, not NaN or infinities")

@@ -28,6 +28,7 @@ class Calls:
         # On several ranks `parallel` runs `model`; else both are the same.
         self.model: Any = None
         self.parallel: Any = None
+        self.held: Any = None
 
     def join(self) -> None:
         """Imports torch and waits for all ranks."""
@@ -186,6 +187,31 @@ class Calls:
             self.parallel.replaced()
         return {"differences": differences}, {}
 
+    def hold(self, _: dict[str, Any], __: Arrays) -> Reply:
+        from state_files import held_state
+
+        # On rank 0, whose state the others get again.
+        self.held = self.alone(lambda: held_state(self.model))
+        return {}, {}
+
+    def restore(self, _: dict[str, Any], __: Arrays) -> Reply:
+        from failure import bad_input
+        from state_files import put_held_state
+
+        def put() -> None:
+            if self.held is None:
+                raise bad_input("There is no state to return to; call hold first")
+            put_held_state(self.model, self.held)
+
+        self.alone(put)
+        self.held = None
+        if self.ranks:
+            self.parallel.replaced()
+        return {}, {}
+
+    def is_finite(self, _: dict[str, Any], __: Arrays) -> Reply:
+        return {"finite": self.alone(lambda: self.model.is_finite())}, {}
+
     def release(self, _: dict[str, Any], __: Arrays) -> Reply:
         from failure import free_memory
 
@@ -196,7 +222,7 @@ class Calls:
         return self.parallel.stats(), {}
 
 
-CALLS = ("hello", "load_base", "create_adapter", "forward", "backward", "drop", "zero_grad", "optim_step", "save_adapter", "save_state", "load_state", "release", "stats")
+CALLS = ("hello", "load_base", "create_adapter", "forward", "backward", "drop", "zero_grad", "optim_step", "save_adapter", "save_state", "load_state", "hold", "restore", "is_finite", "release", "stats")
 
 
 def own_device(of_rank_0: str) -> str:

@@ -177,6 +177,9 @@ class Model:
         """Adam's moments, empty before the first step."""
         return [state[name] for parameter in self.parameters.values() if (state := self.optimizer.state.get(parameter)) for name in MOMENTS]
 
+    def is_finite(self) -> bool:
+        return all(bool(torch.isfinite(tensor).all()) for tensor in [*self.parameters.values(), *self.moments()])
+
     def put_moments(self, step: int, of: Callable[[str, str], torch.Tensor]) -> None:
         """Replaces step count and moments by those that `of` returns for a parameter's and a moment's name."""
         self.optimizer.state.clear()

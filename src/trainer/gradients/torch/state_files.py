@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,41 @@ STATE = "state.json"
 TENSORS = "state.safetensors"
 
 
-def save_state(model: Model, directory: str) -> None:
+@dataclass(frozen=True)
+class HeldState:
+    """A copy in host memory, so that a GPU needs no room for it."""
+
+    tensors: dict[str, torch.Tensor]
+    step: int
+    cpu_rng: torch.Tensor
+    cuda_rng: torch.Tensor | None
+
+
+def held_state(model: Model) -> HeldState:
+    cuda_rng = torch.cuda.get_rng_state(model.device) if model.device.type == "cuda" else None
+    tensors = {name: tensor.to("cpu", copy=True) for name, tensor in _tensors(model).items()}
+    return HeldState(tensors, model.steps, torch.get_rng_state(), cuda_rng)
+
+
+def put_held_state(model: Model, held: HeldState) -> None:
+    _replace(model, held.tensors, held.step)
+    torch.set_rng_state(held.cpu_rng)
+    if held.cuda_rng is not None:
+        torch.cuda.set_rng_state(held.cuda_rng, model.device)
+
+
+def _tensors(model: Model) -> dict[str, torch.Tensor]:
     tensors: dict[str, torch.Tensor] = {}
     for name, parameter in model.parameters.items():
         moments = model.optimizer.state.get(parameter, {})
         tensors[f"{name}.value"] = parameter.detach()
         for moment in MOMENTS:
             tensors[f"{name}.{moment}"] = moments.get(moment, torch.zeros_like(parameter)).detach()
-    on_host = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    return tensors
+
+
+def save_state(model: Model, directory: str) -> None:
+    on_host = {name: tensor.cpu().contiguous() for name, tensor in _tensors(model).items()}
 
     def fill(folder: Path) -> None:
         save_file(on_host, folder / TENSORS)
@@ -50,7 +78,7 @@ def load_state(model: Model, directory: str) -> list[str]:
             raise bad_input(f"The state in {directory} has {key} {_short(state.get(key))}, but this run has {_short(own[key])}")
     found = read_tensors(folder / TENSORS)
     shapes = {f"{name}.{part}": tuple(p.shape) for name, p in model.parameters.items() for part in ("value", *MOMENTS)}
-    check_tensors(shapes, found)
+    check_tensors(shapes, found, broken="not_finite")
     _replace(model, found, int(state["step"]))
     torch.set_rng_state(_from_text(state["cpu_rng"]))
     if state["cuda_rng"] is not None and model.device.type == "cuda":

@@ -27,6 +27,7 @@ import {
   readBase,
   readError,
   readFiles,
+  readFinite,
   readHello,
   readState,
   readStep,
@@ -192,6 +193,18 @@ export class TorchBackend implements GradientBackend {
     const fields = { learning_rate: learningRate, beta1, beta2, epsilon, weight_decay: weightDecay, max_grad_norm: maxGradNorm };
     const { step, grad_norm, skipped } = readStep((await this.#call('optim_step', fields)).header);
     return { step, gradNorm: numberOf(grad_norm), skipped };
+  }
+
+  async hold(): Promise<void> {
+    await this.#call('hold', {});
+  }
+
+  async restore(): Promise<void> {
+    await this.#call('restore', {});
+  }
+
+  async isFinite(): Promise<boolean> {
+    return readFinite((await this.#call('is_finite', {})).header).finite;
   }
 
   async saveAdapter(directory: string): Promise<AdapterManifest> {

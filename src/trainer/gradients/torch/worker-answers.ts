@@ -23,6 +23,7 @@ const adapterSchema = object({ modules: filledListOf(moduleSchema), trainable: c
 const stepSchema = object({ step: count, grad_norm: text, skipped: flag });
 const filesSchema = object({ files: filledListOf(object({ name: text, bytes: count, sha256: text })) });
 const stateSchema = object({ differences: listOf(text) });
+const finiteSchema = object({ finite: flag });
 const errorSchema = object({ code: text, text });
 
 export type HelloAnswer = XStatic<typeof helloSchema>;
@@ -35,6 +36,7 @@ const readers = {
   step: reader('optim_step', stepSchema),
   files: reader('save_adapter', filesSchema),
   state: reader('load_state', stateSchema),
+  finite: reader('is_finite', finiteSchema),
   error: reader('a failed call', errorSchema),
 };
 export const {
@@ -44,6 +46,7 @@ export const {
   step: readStep,
   files: readFiles,
   state: readState,
+  finite: readFinite,
   error: readError,
 } = readers;
 
