@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { thrownText, VfError } from '../core/errors.ts';
 import { readExactJson } from '../core/read-json.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
@@ -40,7 +41,7 @@ export async function openMcpServer(name: string, source: McpSource, options: Mc
     await client.connect(transport, { timeout: connectTimeoutMs, signal });
     const { tools: hasTools, prompts: hasPrompts } = client.getServerCapabilities() ?? {};
     const request = { timeout: connectTimeoutMs, signal };
-    const tools = hasTools === undefined ? [] : (await client.listTools({}, request)).tools;
+    const tools = hasTools === undefined ? [] : await toolsOf(name, client, request);
     const prompts = hasPrompts === undefined ? [] : (await client.listPrompts({}, request)).prompts;
     const call = { client, timeoutMs: callTimeoutMs, stderr };
     return {
@@ -60,6 +61,26 @@ export async function openMcpServer(name: string, source: McpSource, options: Mc
       cause,
     });
   }
+}
+
+/** Most pages of a list of tools. */
+const MOST_PAGES = 100;
+
+/**
+ * All pages of the list. Not by the client's own method: that would compile the schemas of the outputs, and a pattern among them could hang every answer. Replies are read
+ * without them.
+ */
+async function toolsOf(name: string, client: Client, request: { readonly timeout: number; readonly signal: AbortSignal }): Promise<Tool[]> {
+  const { ListToolsResultSchema } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/types.js'));
+  const tools: Tool[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const listed = await client.request({ method: 'tools/list', params: cursor === undefined ? {} : { cursor } }, ListToolsResultSchema, request);
+    tools.push(...listed.tools);
+    cursor = listed.nextCursor;
+    if (cursor === undefined || cursor === '') return tools;
+  }
+  throw new VfError(`it lists its tools on more than ${MOST_PAGES} pages`);
 }
 
 interface McpConnection {

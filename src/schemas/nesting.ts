@@ -13,6 +13,11 @@ export function isDeeperThan(value: unknown, most: number): boolean {
   return false;
 }
 
+/** True if a key is named `__proto__`, at any level: copies of the value would lose it without a word. For values that are not too deep. */
+export function namesPrototype(value: unknown): boolean {
+  return isContainer(value) && (Object.hasOwn(value, '__proto__') || Object.values(value).some(namesPrototype));
+}
+
 /** Names the first key whose value is nested too deeply; null if all can be used. */
 export function nestingProblem(fields: Readonly<Record<string, unknown>>): string | null {
   const key = Object.keys(fields).find((name) => isDeeperThan(fields[name], MOST_LEVELS));

@@ -1,5 +1,6 @@
 /** The settings of a run, parsed again only if their file has changed: the configuration of a training run, the metadata of an evaluation. */
 import { join } from 'node:path';
+import { ConfigError, errorMessage } from '../core/errors.ts';
 import { parseToml } from '../files/toml-text.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { resolveTrainingConfig } from '../trainer/config/resolve-config.ts';
@@ -19,13 +20,13 @@ export class RunSettings {
     this.#run = run;
   }
 
-  /** Empty if the file is missing. Throws the parser's error for a damaged one. */
+  /** Empty if the file is missing. Throws ConfigError for a damaged one. */
   async read(): Promise<Fields> {
     const { kind, directory } = this.#run;
     const text = await readInside(directory, kind === 'training' ? 'config.toml' : 'metadata.json', MOST_BYTES);
     if (text === null) return {};
     if (text !== this.#text) {
-      this.#fields = kind === 'training' ? parseToml(text, join(directory, 'config.toml')) : fieldsOf(JSON.parse(text));
+      this.#fields = kind === 'training' ? parseToml(text, join(directory, 'config.toml')) : metadataOf(text, join(directory, 'metadata.json'));
       this.#config = null;
       this.#text = text;
     }
@@ -36,5 +37,13 @@ export class RunSettings {
   async config(): Promise<TrainingConfig> {
     const table = await this.read();
     return (this.#config ??= resolveTrainingConfig([{ source: 'config.toml', table }]).config);
+  }
+}
+
+function metadataOf(text: string, path: string): Fields {
+  try {
+    return fieldsOf(JSON.parse(text));
+  } catch (cause) {
+    throw new ConfigError(`${path} is not valid JSON: ${errorMessage(cause as Error)}`, { cause });
   }
 }

@@ -2,7 +2,7 @@
 import { ConfigError } from '../../core/errors.ts';
 import { jsonOrText, readJson } from '../../core/read-json.ts';
 import { isObject } from '../../schemas/is-object.ts';
-import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
+import { isDeeperThan, MOST_LEVELS, namesPrototype } from '../../schemas/nesting.ts';
 import { mergeRoleTables } from '../../schemas/merge-role-tables.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
 import { checkHeaders, parseHeader } from '../../sessions/policy/headers.ts';
@@ -18,7 +18,7 @@ export function object<const S extends Settings<Table> & { readonly example: str
   const wanted = `a JSON object such as '${settings.example}', or key=value`;
   const parse = (word: string | null, spelling: string, before: Table | undefined) => ({ ...before, ...parseTable(word!, spelling, wanted) });
   const check = (value: unknown, spelling: string): Table => {
-    if (isObject(value)) return value;
+    if (isObject(value)) return levelled(value, spelling);
     throw wrongValue(spelling, 'a table', value);
   };
   return option<Table, S>(
@@ -31,7 +31,7 @@ export function object<const S extends Settings<Table> & { readonly example: str
 /** A JSON object, or one key with its value. Throws ConfigError. */
 function parseTable(word: string, spelling: string, wanted: string): Table {
   const [, key, value] = /^\s*([\w-]+)=(.*)$/s.exec(word) ?? [];
-  if (key !== undefined) return { [key]: levelled(jsonOrText(value!), spelling) };
+  if (key !== undefined) return levelled({ [key]: jsonOrText(value!) }, spelling);
   return parseObject(word, spelling, wanted);
 }
 
@@ -53,6 +53,7 @@ function parseObject(word: string, spelling: string, wanted: string): Table {
 
 function levelled<T>(value: T, spelling: string): T {
   if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`${spelling} may be nested at most ${MOST_LEVELS} levels deep`);
+  if (namesPrototype(value)) throw new ConfigError(`${spelling} has the key __proto__, which nothing can be named. Leave it out`);
   return value;
 }
 

@@ -9,7 +9,7 @@ import { loadEnvironmentFile } from '../../sessions/environment/environment-file
 /** Writes each failure of a server as one line with its causes; with -v also where each was thrown. */
 export function failureNotes(context: CommandContext): (error: unknown) => void {
   return (error) => {
-    context.note(`vf-serve: ${escapeControls(describeError(error))}`);
+    context.warn(escapeControls(describeError(error)));
     const stack = context.verbose ? stackTrace(error) : null;
     if (stack !== null) context.note(escapeControls(stack, { lines: true }));
   };

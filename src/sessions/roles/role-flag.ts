@@ -1,6 +1,7 @@
 /** Parses `--role judge=<alias, URL, model@URL, builtin or policy>`, or one key of its table, `--role judge.max_tokens=4096`, into a table of the configuration. */
 import { ConfigError } from '../../core/errors.ts';
 import { jsonOrText } from '../../core/read-json.ts';
+import { namesPrototype } from '../../schemas/nesting.ts';
 import type { RoleTable, RoleTables } from '../../schemas/roles-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
 
@@ -13,6 +14,8 @@ export function parseRoleFlag(text: string, flag: string): RoleTables {
     throw new ConfigError(`${flag} needs a role and its model, such as ${example}, got ${JSON.stringify(redactUrl(text))}.`);
   }
   const [name, key] = role.split(/\.(.*)/s);
+  if (namesPrototype({ [name!]: key === undefined ? null : Object.fromEntries(key.split('.').map((part) => [part, null])) }))
+    throw new ConfigError(`${flag} names __proto__, which no role and no key is called.`);
   return { [name!]: key === undefined ? roleTableOf(who) : keyOf(role, key, { who, flag }) };
 }
 

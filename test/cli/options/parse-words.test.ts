@@ -68,6 +68,18 @@ function thrownBy(work: () => unknown): unknown {
 
 const parse = (...words: string[]) => parseWords(sample, ['env', ...words]);
 
+describe('prototype keys', () => {
+  it('are refused by name in tables and roles', () => {
+    const taken = object('arguments', { example: '{}' });
+    for (const word of ['__proto__=1', '{"__proto__": {"a": 1}}', '{"a": [{"__proto__": 1}]}'])
+      expect(() => taken.parse(word, '--eval-args', undefined)).toThrow(
+        '--eval-args has the key __proto__, which nothing can be named. Leave it out',
+      );
+    for (const word of ['__proto__=x', '__proto__.max_tokens=1', 'judge.__proto__=x', 'judge.sampling.__proto__=1'])
+      expect(() => roles('roles').parse(word, '--role', undefined)).toThrow('--role names __proto__');
+  });
+});
+
 describe('parseWords', () => {
   it('reads every kind, by letter and by name', () => {
     const counts = ['-n', '-1', '--port=0', '-T0.5', '--share', '1e-3'];
