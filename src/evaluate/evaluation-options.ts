@@ -19,6 +19,8 @@ export interface RunIdentity {
   readonly policyKind: PolicyKind;
   /** The name of the model that plays each role. @default none */
   readonly roles?: Readonly<Record<string, string>>;
+  /** Digests of the files that the run names, as its session records them. @default none */
+  readonly inputs?: Readonly<Record<string, Record<string, string>>>;
   /** The alias in `endpoints.toml`, when one was used. */
   readonly endpointName?: string;
   /** Version of this package. */

@@ -131,6 +131,7 @@ export class RunWriter<R extends Row> {
       kept: this.#plan.kept.length,
       recorded: this.#recorded,
       package_version: run.packageVersion,
+      ...(run.inputs === undefined ? {} : { inputs: { ...run.inputs } }),
       node_version: process.versions.node,
       base_url: run.baseUrl,
     };

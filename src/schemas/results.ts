@@ -214,6 +214,8 @@ export const MetadataSchema = object(
         {
           /** Seconds of it during which a request waited for a rate limit; absent if none did. */
           waited_seconds: number,
+          /** SHA-256 of the files of an adapter that played (`model`) and of the environment's own module (`env_id`), by file; absent without them. */
+          inputs: byName(byName(text)),
         },
       ),
     ),

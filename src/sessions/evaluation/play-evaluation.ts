@@ -1,6 +1,7 @@
 /** Plays an opened evaluation into the folder of its run, new or resumed. */
 import { join, resolve } from 'node:path';
 import type { EvaluationEvent, EvaluationOptions, RunIdentity } from '../../evaluate/evaluation-options.ts';
+import { compareInputs, inputsOf } from './evaluation-inputs.ts';
 import { recordEvaluation } from '../../evaluate/record-evaluation.ts';
 import { findRun, newRunDirectory } from '../../evaluate/run-directory.ts';
 import { displayPath } from '../../reports/text/own-command.ts';
@@ -28,8 +29,12 @@ export async function playEvaluation(fresh: OpenedEvaluation, context: Evaluatio
   const { directory, resume } = await runDirectory(request, evaluationOptions(fresh, context), context);
   await fresh.opened.images.keepIn(join(directory, 'images'));
   const evaluation = resume ? { ...fresh, counts: resumedCounts(fresh, directory) } : fresh;
+  const options = evaluationOptions(evaluation, context);
+  const inputs = await inputsOf(evaluation, context);
+  if (resume) await compareInputs(directory, inputs, context);
   const { summary } = await recordEvaluation({
-    ...evaluationOptions(evaluation, context),
+    ...options,
+    run: { ...options.run, ...(Object.keys(inputs).length === 0 ? {} : { inputs }) },
     outputDir: directory,
     continuedWith: context.names.given({ resume: directory }),
     resume,

@@ -2,12 +2,11 @@
  * Digests of the inputs that a configuration names by path, other than the base and the rows, which the backend and the sources compare themselves. A resumed run must
  * have the adapter, the rollouts and the modules that it began with: under the same path there may be others by now.
  */
-import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { basename, dirname, join, relative, resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { firstNames } from '../../core/first-names.ts';
-import { readRegularFile, streamRegularFile } from '../../files/regular-file.ts';
+import { adapterDigests, MODULE, moduleDigests, prefixDigest } from '../../files/input-digests.ts';
 import { environmentIfFound } from '../../registry/find-environment.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
@@ -22,20 +21,14 @@ export interface ComparedInputs {
   readonly changes: readonly string[];
 }
 
-const ADAPTER_FILES = ['adapter_config.json', 'adapter_model.safetensors'];
-const MODULE = /\.[cm]?[jt]sx?$/;
 /** The module of an environment may change, as its rows may: it may be a correction. */
 const CORRECTED = 'environment.id';
-const MOST_MODULES = 200;
 
 /** Digests of all inputs that are there; a missing one is reported by what opens it. */
 export async function namedInputs(wire: TrainingConfigWire, before: NamedInputs = {}): Promise<NamedInputs> {
   const { model, rollouts_file: rollouts, environment } = wire;
   const inputs: Record<string, Record<string, string>> = {};
-  if (model.initial_adapter !== null) {
-    const files = ADAPTER_FILES.map((name) => [name, join(model.initial_adapter!, name)] as const).filter(([, path]) => existsSync(path));
-    inputs['model.initial_adapter'] = Object.fromEntries(await Promise.all(files.map(async ([name, path]) => [name, await digestOf(path)] as const)));
-  }
+  if (model.initial_adapter !== null) inputs['model.initial_adapter'] = await adapterDigests(model.initial_adapter);
   if (rollouts !== null && rollouts !== '-' && existsSync(rollouts)) {
     const name = basename(rollouts);
     const [bytes] = (before['rollouts_file']?.[name] ?? '').split(':');
@@ -76,37 +69,4 @@ export async function compareInputs(
 function modulesIn(value: unknown, key = ''): (readonly [string, string])[] {
   if (isObject(value)) return Object.entries(value).flatMap(([name, inner]) => modulesIn(inner, key === '' ? name : `${key}.${name}`));
   return typeof value === 'string' && MODULE.test(value) && existsSync(value) ? [[key, resolve(value)]] : [];
-}
-
-/** A module and those that it imports by relative paths. */
-async function moduleDigests(entry: string): Promise<Record<string, string>> {
-  const digests: Record<string, string> = {};
-  const waiting = [entry];
-  for (let path = waiting.pop(); path !== undefined && Object.keys(digests).length < MOST_MODULES; path = waiting.pop()) {
-    const name = relative(dirname(entry), path);
-    if (name in digests || !existsSync(path)) continue;
-    const text = await readRegularFile(path);
-    digests[name] = createHash('sha256').update(text).digest('hex');
-    if (!MODULE.test(path)) continue;
-    for (const [, , imported] of text.matchAll(/\b(from|import)\s*\(?\s*['"](\.{1,2}\/[^'"\n]+)['"]/g))
-      waiting.push(resolve(dirname(path), imported!));
-  }
-  return digests;
-}
-
-function digestOf(path: string): Promise<string> {
-  return prefixDigest(path, Infinity).then((text) => text.slice(text.indexOf(':') + 1));
-}
-
-/** `<bytes>:<digest>` of the first `bytes` of a file, or of all that it has. */
-async function prefixDigest(path: string, bytes: number): Promise<string> {
-  const hash = createHash('sha256');
-  let read = 0;
-  for await (const piece of await streamRegularFile(path, { pieceBytes: 1 << 20 })) {
-    const part = (piece as Buffer).subarray(0, bytes - read);
-    hash.update(part);
-    read += part.length;
-    if (read >= bytes) break;
-  }
-  return `${read}:${hash.digest('hex')}`;
 }
