@@ -1,4 +1,4 @@
-"""Does a checkpoint bring everything back on this device: adapter, moments, step count, and the random state of host and GPU?
+"""Does a checkpoint, or a step taken back, bring everything back on this device: adapter, moments, step count, and the random state of host and GPU?
 
 Saves a state after two steps, goes on, loads it and goes on again. Weights and random numbers must be equal bit for bit: the kernels are told to be deterministic,
 so that nothing else can differ.
@@ -35,6 +35,14 @@ def check_state(setting: Setting, shape: str) -> Iterator[Row]:
     second = (random_numbers(worker), go_on(worker, batch))
     yield judged("random numbers after loading", largest(second[0], first[0]), 0, "largest difference, host and device")
     yield judged("two further steps after loading", largest(second[1], first[1]), 0, "largest difference of the weights")
+    worker("load_state", directory=state)
+    worker("hold")
+    random_numbers(worker)
+    go_on(worker, batch)
+    worker("restore")
+    third = (random_numbers(worker), go_on(worker, batch))
+    worst = max(largest(each, wanted) for each, wanted in zip(third, first))
+    yield judged("a step taken back: random numbers and two further steps", worst, 0, "largest difference")
     # Otherwise all of the above would say nothing.
     change = difference(first[1], {name: saved[name] for name in first[1]})
     yield Row("the two steps changed the weights", "passed" if change > 1e-6 else "failed", change, None, "relative")
