@@ -46,7 +46,7 @@ function unknownCredit({ algorithm, rollouts, source }: TrainingConfig, set: Rol
   return null;
 }
 
-/** By row, as in `GroupCredit`: failed rollouts leave their group, and a group of one gives none. */
+/** By row, as in `groupCredit`: failed rollouts leave their group, and a group of one gives none. */
 function advantagesOf(table: RolloutTable, { algorithm, rollouts }: TrainingConfig): ReadonlyMap<number, number> {
   const sign = algorithm.negateAdvantages ? -1 : 1;
   const isMasked = (row: number) => rollouts.truncated === 'mask' && table.figures(row).isTruncated;

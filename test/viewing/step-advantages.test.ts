@@ -16,7 +16,7 @@ afterAll(() => rmSync(root, { recursive: true }));
 let runs = 0;
 
 describe('stepAdvantages', () => {
-  it('gives every rollout the advantage of GroupCredit, for { any rewards and settings }', async () => {
+  it('gives every rollout the advantage of groupCredit, for { any rewards and settings }', async () => {
     const row = fc.record({
       group: fc.constantFrom('a', 'b'),
       index: fc.nat(5),

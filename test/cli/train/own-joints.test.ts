@@ -71,7 +71,7 @@ describe('modules of docs/training-joints.md', { timeout: 120_000 }, () => {
     }
   });
 
-  it('the credit says what turns are worth, with one rollout of each row, and goes on from its state', async () => {
+  it('the credit says what turns are worth, with one rollout of each row, and goes on from its state', { tags: 'long' }, async () => {
     const credit = ['--set', 'algorithm.advantage.use=./my-credit.ts', '--set', 'algorithm.advantage.args={fade = 0.8}'];
     const small = SMALL.map((value, i) => ({ '-n': '8', '-r': '1' })[SMALL[i - 1]!] ?? value);
     const flags = ['search-r1', ...small, '--set', 'checkpoint.every=1', ...credit];
