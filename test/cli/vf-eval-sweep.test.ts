@@ -51,7 +51,7 @@ describe('a file with several runs', { timeout: 60_000 }, () => {
     const text = await folder.run(['runs.toml', '-A']);
     expect(text.stdout).toMatch(/\n\n2 runs of capitals on the same 12 rows\n/);
     expect(text.stdout).toMatch(/^B +1\.000 .* \+1\.000 \(\+1\.000 to \+1\.000\) +p = 0\.0005 +temperature=0$/m);
-    expect(text.stdout.trimEnd()).toMatch(/vf-compare outputs\/evals\/capitals--m\/\w+ outputs\/evals\/capitals--m\/\w+$/);
+    expect(text.stdout.trimEnd()).toMatch(/vf-compare\.js outputs\/evals\/capitals--m\/\w+ outputs\/evals\/capitals--m\/\w+$/);
   });
 
   it('ends without one where no two runs share rows', async () => {
