@@ -1,8 +1,11 @@
 /** The target of a command's lines: a file that it replaces as a whole, a pipe or a device, or stdout. */
 import { once } from 'node:events';
-import { open, realpath, stat } from 'node:fs/promises';
+import { type FileHandle, open, realpath, stat } from 'node:fs/promises';
+import { constants } from 'node:fs';
 import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { getSystemErrorMessage } from 'node:util';
+import { openRegularFile } from '../files/regular-file.ts';
 import { ConfigError } from '../core/errors.ts';
 import { replaceFile } from '../files/json-lines.ts';
 import { isRunFolder } from '../viewing/find-runs.ts';
@@ -10,6 +13,10 @@ import { EXIT } from './command-line.ts';
 
 /** The beginning of a page of vf-view. No record of a run begins in this way. */
 const PAGE_START = '<!doctype html>';
+
+/** How long a pipe may wait for its reader, in milliseconds. */
+const READER_MS = 60_000;
+const POLL_MS = 20;
 
 type Write = (text: string) => Promise<void>;
 
@@ -30,6 +37,7 @@ async function writeOutputFile<T>(output: string, flag: string, work: (write: Wr
   if (!parent?.isDirectory()) throw new ConfigError(`The directory ${dirname(path)} for ${flag} does not exist; create it or name another file`);
   if (existing && !existing.isFile()) {
     // A pipe or a device is written directly; only a file can be replaced.
+    await using _held = existing.isFIFO() ? await openedByReader(path, flag) : null;
     const file = await open(path, 'w');
     try {
       return await work((text) => file.appendFile(text));
@@ -50,6 +58,20 @@ async function writeOutputFile<T>(output: string, flag: string, work: (write: Wr
   return (result as { readonly value: T } | null)!.value;
 }
 
+/** Waits until something reads the pipe: a thread that waits inside open() would hold the process up. Open until the lines are written, because a reader ends with its last writer. Throws ConfigError if nothing reads it. */
+async function openedByReader(path: string, flag: string): Promise<FileHandle> {
+  const waitUntil = performance.now() + READER_MS;
+  for (;;) {
+    try {
+      return await open(path, constants.O_WRONLY | constants.O_NONBLOCK);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENXIO') throw error;
+    }
+    if (performance.now() > waitUntil) throw new ConfigError(`${path} (${flag}) is a pipe that nothing reads; start its reader, or name a file`);
+    await sleep(POLL_MS);
+  }
+}
+
 /** Throws ConfigError for a file of a run: only a page that vf-view exported there before may be replaced. */
 async function refuseRecord(path: string, { output, flag }: { readonly output: string; readonly flag: string }): Promise<void> {
   // The link of a run may lead to a record elsewhere.
@@ -66,7 +88,7 @@ function runFolderOf(folder: string): string | null {
 }
 
 async function isPage(path: string): Promise<boolean> {
-  const file = await open(path, 'r');
+  const file = await openRegularFile(path);
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(PAGE_START.length), 0, PAGE_START.length, 0);
     return buffer.toString('latin1', 0, bytesRead) === PAGE_START;

@@ -1,6 +1,7 @@
 /** Finds models in the cache of huggingface_hub, where transformers, vLLM and the gradient worker download them. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { readRegularFileSync } from '../files/regular-file.ts';
 import { hubCacheFolder } from './hub-cache.ts';
 
 /** The folder of a hub id, `main` if there are several revisions; null if the model is not in the cache. */
@@ -10,7 +11,7 @@ export function cachedModel(id: string, env: Readonly<Record<string, string | un
   const snapshots = join(folder, 'snapshots');
   if (!existsSync(snapshots)) return null;
   const main = join(folder, 'refs', 'main');
-  const wanted = existsSync(main) ? readFileSync(main, 'utf8').trim() : '';
+  const wanted = existsSync(main) ? readRegularFileSync(main).trim() : '';
   const commits = [wanted, ...readdirSync(snapshots).toSorted()].filter((commit) => /^[0-9a-f]{40}$/.test(commit));
   return commits.map((commit) => join(snapshots, commit)).find((path) => existsSync(join(path, 'config.json'))) ?? null;
 }

@@ -5,9 +5,10 @@
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { copyFile, mkdtemp, open, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, open, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
+import { readRegularFile } from '../files/regular-file.ts';
 import { ConfigError } from '../core/errors.ts';
 import { makeFolder } from '../files/make-folder.ts';
 
@@ -57,7 +58,7 @@ export class HubCache {
 
   /** The commit of a branch or tag at the last request to the hub, or null. */
   async findCommit(branch: string): Promise<string | null> {
-    const text = await readFile(join(this.#folder, 'refs', branch), 'utf8').catch(() => '');
+    const text = await readRegularFile(join(this.#folder, 'refs', branch)).catch(() => '');
     return /^[0-9a-f]{40}$/.test(text.trim()) ? text.trim() : null;
   }
 

@@ -1,7 +1,7 @@
 /** Requests to one repository of a Hugging Face hub through `@huggingface/hub`: the token, deadlines, retries, and errors that say what to do. */
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Dispatcher } from 'undici';
+import { readRegularFileSync } from '../files/regular-file.ts';
 import { CancelledError, causeText, ConfigError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { openConnections, proxyFailure, proxyFor } from '../transport/proxy.ts';
@@ -47,9 +47,10 @@ export function hubToken(env: Variables): string {
   if (given !== '' && !given.startsWith('hf_')) throw new ConfigError('HF_TOKEN is not a Hugging Face token: it does not start with hf_.');
   if (given !== '') return given;
   try {
-    const stored = readFileSync(env['HF_TOKEN_PATH'] || join(hubHome(env), 'token'), 'utf8').trim();
+    const stored = readRegularFileSync(env['HF_TOKEN_PATH'] || join(hubHome(env), 'token')).trim();
     return stored.startsWith('hf_') ? stored : '';
-  } catch {
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
     // Most machines have no token.
     return '';
   }

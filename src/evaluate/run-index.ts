@@ -1,6 +1,7 @@
 /** Finds the records of a run in its files, by rollout, so that a few can be read at a time. */
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
+import { openRegularFile } from '../files/regular-file.ts';
 import { askedFromLine } from '../models/asked-records.ts';
 import type { AskedRecord } from '../core/model.ts';
 import type { Line } from '../files/json-lines.ts';
@@ -68,7 +69,7 @@ export class RunReader implements AsyncDisposable {
 
   static async open(directory: string, index: RunIndex): Promise<RunReader> {
     const { results, asked, played } = runFiles(directory);
-    const opened = async (path: string) => (existsSync(path) ? open(path, 'r') : null);
+    const opened = async (path: string) => (existsSync(path) ? openRegularFile(path) : null);
     return new RunReader(index, { results: await opened(results), asked: await opened(asked), played: await opened(played) });
   }
 

@@ -9,7 +9,7 @@ import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { ConfigError, ResultsError, thrownText } from '../core/errors.ts';
 import { wellFormedJson } from '../schemas/well-formed-json.ts';
-import { streamRegularFile } from './regular-file.ts';
+import { openRegularFile, streamRegularFile } from './regular-file.ts';
 
 /** One line of a file. `text` is without the line feed; `[start, end)`, in bytes, includes it. */
 export interface Line {
@@ -73,7 +73,7 @@ export type KeptLine = Pick<Line, 'start' | 'end' | 'isWhole'> | { readonly newT
  */
 export async function keepLines(path: string, lines: readonly KeptLine[]): Promise<void> {
   await replaceFile(path, async (write) => {
-    const source = await open(path, 'r');
+    const source = await openRegularFile(path);
     try {
       for (const line of lines) {
         if ('newText' in line) {

@@ -35,20 +35,36 @@ export function openRegularFileSync(path: string): number {
   }
 }
 
+/** Rejects with ConfigError for something other than a file or a folder, else with the system's error. */
+export async function assertRegular(path: string): Promise<void> {
+  checkKind(path, await stat(path));
+}
+
 /** The file's text. Rejects as `openRegularFile` does. */
 export async function readRegularFile(path: string): Promise<string> {
   await using file = await openRegularFile(path);
   return await file.readFile('utf8');
 }
 
-/** Reads the file's text synchronously. */
-export function readRegularFileSync(path: string): string {
+/** The file's bytes. Rejects as `openRegularFile` does. */
+export async function readRegularBytes(path: string): Promise<Buffer> {
+  await using file = await openRegularFile(path);
+  return await file.readFile();
+}
+
+/** Reads the file's bytes synchronously. */
+export function readRegularBytesSync(path: string): Buffer {
   const file = openRegularFileSync(path);
   try {
-    return readFileSync(file, 'utf8');
+    return readFileSync(file);
   } finally {
     closeSync(file);
   }
+}
+
+/** Reads the file's text synchronously. */
+export function readRegularFileSync(path: string): string {
+  return readRegularBytesSync(path).toString('utf8');
 }
 
 /** The file's bytes in pieces of `pieceBytes`; closes the file at the end. Rejects as `openRegularFile` does. Read it at once: an error without a reader ends the process. */

@@ -2,8 +2,9 @@
  * The images of a run, by the digest of their bytes: a folder of files `<sha256>.<ext>`. Before the run has a folder, and for tests, they are kept in memory.
  */
 import { createHash } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readRegularBytes } from './regular-file.ts';
 import { ConfigError } from '../core/errors.ts';
 import type { ImageRef, ImageStore } from '../core/message.ts';
 import { replaceFile } from './json-lines.ts';
@@ -60,7 +61,7 @@ export class RunImages implements ImageStore {
     if (kept !== undefined) return kept;
     if (this.#folder === null) throw new ConfigError(`The image ${image.sha256} is not known. It was never put into this store.`);
     const path = join(this.#folder, name);
-    const bytes = await readFile(path).catch((cause: unknown) => {
+    const bytes = await readRegularBytes(path).catch((cause: unknown) => {
       throw new ConfigError(`The image ${path} cannot be read: ${(cause as Error).message}`, { cause });
     });
     if (createHash('sha256').update(bytes).digest('hex') === image.sha256) return bytes;

@@ -2,8 +2,9 @@
  * Replies on disk, one JSON line each, by the hash of their request. Written lines survive a crash. Several runs may share a file: each finds the
  * replies that were there when it opened the file.
  */
-import { type FileHandle, open, stat } from 'node:fs/promises';
+import { type FileHandle, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { openRegularFile } from '../files/regular-file.ts';
 import { ConfigError, ResultsError, thrownText } from '../core/errors.ts';
 import type { ModelReply } from '../core/model.ts';
 import { LineAppender, readLines } from '../files/json-lines.ts';
@@ -62,7 +63,7 @@ export class ReplyFile {
         const key = isWhole ? replyOf(text)?.key : undefined;
         if (key !== undefined) places.set(key, { start, end });
       }
-      return new ReplyFile(path, { places, endsTorn, source: await open(path, 'r'), appender }, options);
+      return new ReplyFile(path, { places, endsTorn, source: await openRegularFile(path), appender }, options);
     } catch (cause) {
       // The appender's own message also says that earlier lines are kept, which does not matter here.
       const why = thrownText(cause instanceof ResultsError && cause.cause !== undefined ? cause.cause : cause);

@@ -1,6 +1,7 @@
 /** Digests of the files that a pipeline reads, so that a run goes on only with the files with which it began. */
 import { createHash } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
+import { readRegularBytesSync } from '../files/regular-file.ts';
 import { textsIn } from '../schemas/is-object.ts';
 import type { Parameters } from './parameters.ts';
 import { parseServerSource } from './server-source.ts';
@@ -48,7 +49,7 @@ function fileDigest(path: string): string | null {
   try {
     const found = statSync(path, { throwIfNoEntry: false });
     if (found?.isFile() !== true) return null;
-    return found.size > MOST_READ_BYTES ? `${found.size} bytes, changed ${found.mtime.toISOString()}` : digestOf(readFileSync(path));
+    return found.size > MOST_READ_BYTES ? `${found.size} bytes, changed ${found.mtime.toISOString()}` : digestOf(readRegularBytesSync(path));
   } catch {
     // The text is not a path, or the file cannot be read. The tool that needs the file reports it.
     return null;

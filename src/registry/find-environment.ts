@@ -2,9 +2,10 @@
  * Finds the files of an environment from its id or path. The search order is `./environments/<id>`, the environments of this package, then `<id>`,
  * `vf-<id>` and `@scope/<id>` in node_modules, from the working directory upwards; `-` and `_` are interchangeable.
  */
-import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, extname, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { readRegularFileSync } from '../files/regular-file.ts';
 import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
@@ -118,7 +119,7 @@ function describe(folder: string): EnvironmentDescription {
   if (!existsSync(path)) return {};
   let manifest: unknown;
   try {
-    manifest = readJson(readFileSync(path, 'utf8'));
+    manifest = readJson(readRegularFileSync(path));
   } catch (cause) {
     throw new ConfigError(`${path} is not JSON: ${(cause as Error).message}`, { cause });
   }
@@ -129,7 +130,7 @@ function describe(folder: string): EnvironmentDescription {
 
 /** Ids of the environments that come with this package, from the exports in its package.json. */
 export function bundledEnvironments(): readonly string[] {
-  const { exports } = JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { exports: Record<string, unknown> };
+  const { exports } = JSON.parse(readRegularFileSync(join(packageRoot(), 'package.json'))) as { exports: Record<string, unknown> };
   return Object.keys(exports).flatMap((path) => /^\.\/environments\/([\w-]+)$/.exec(path)?.[1] ?? []);
 }
 
@@ -167,7 +168,7 @@ function findInstalled(id: string, workingDirectory: string): string | null {
 function isEnvironment(folder: string): boolean {
   if (ENTRY_NAMES.some((name) => existsSync(join(folder, name)))) return true;
   const manifest = join(folder, 'package.json');
-  return existsSync(manifest) && readFileSync(manifest, 'utf8').includes('"verifiers"');
+  return existsSync(manifest) && readRegularFileSync(manifest).includes('"verifiers"');
 }
 
 /** The subfolder with the name `id`, `-` and `_` being interchangeable; null if there is none. */

@@ -3,10 +3,11 @@
  * 22.18. An environment's imports of `vf-search` resolve to this copy of the package, wherever its folder is, so that `instanceof` works between the
  * environment and the code that plays it.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync } from 'node:fs';
 import module from 'node:module';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { openRegularFileSync, readRegularFileSync } from '../files/regular-file.ts';
 import { ConfigError } from '../core/errors.ts';
 import { OWN_EXTENSION } from './find-environment.ts';
 import { type OwnModules, resolveOwn } from './own-modules.ts';
@@ -25,6 +26,8 @@ let typescript: Promise<(url: string) => Promise<unknown>> | undefined;
 
 /** `isOwn`: the module belongs to this package and runs without tsx. */
 export async function importEnvironment(path: string, options: { readonly isOwn: boolean }): Promise<Readonly<Record<string, unknown>>> {
+  // The loaders of Node and tsx would wait for a pipe without end.
+  if (existsSync(path)) closeSync(openRegularFileSync(path));
   const { href } = pathToFileURL(path);
   const needsTypeScript = !options.isOwn && /\.[mc]?ts$/.test(path);
   if (needsTypeScript && typeof module.registerHooks !== 'function' && !isModule(path)) {
@@ -54,7 +57,7 @@ function isModule(path: string): boolean {
   if (!path.endsWith('.ts')) return path.endsWith('.mts');
   for (let folder = dirname(path); ; folder = dirname(folder)) {
     const manifest = join(folder, 'package.json');
-    if (existsSync(manifest)) return (JSON.parse(readFileSync(manifest, 'utf8')) as { type?: string }).type === 'module';
+    if (existsSync(manifest)) return (JSON.parse(readRegularFileSync(manifest)) as { type?: string }).type === 'module';
     if (folder === dirname(folder)) return false;
   }
 }

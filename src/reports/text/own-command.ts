@@ -1,6 +1,7 @@
 /** Commands and paths, written so that they work in the current folder. */
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { readRegularFileSync } from '../../files/regular-file.ts';
 import { packageRoot } from '../../data/package-root.ts';
 import { transportSettings } from '../../transport/transport-settings.ts';
 import { escapeControls } from './terminal-text.ts';
@@ -75,7 +76,7 @@ function packageName(folder: string): string | null {
   const path = join(folder, 'package.json');
   if (!existsSync(path)) return null;
   try {
-    const { name } = JSON.parse(readFileSync(path, 'utf8')) as { readonly name?: unknown };
+    const { name } = JSON.parse(readRegularFileSync(path)) as { readonly name?: unknown };
     return typeof name === 'string' ? name : '';
   } catch {
     return '';

@@ -1,14 +1,19 @@
 /** `./.env`: environment variables in a file. Variables that the process already has take precedence. */
 import { parseEnv } from 'node:util';
 import { ConfigError } from '../../core/errors.ts';
-import { readUserTextSync } from '../../files/user-text.ts';
+import { readSmallFileSync } from '../../files/small-file.ts';
+import { decodeText } from '../../files/user-text.ts';
+
+const MOST_BYTES = 2 ** 20;
+/** Password managers serve the file as a pipe, after a question to the user. */
+const PIPE_MS = 30_000;
 
 /** Adds the file's variables that `environment` lacks and returns their names. Empty values are ignored; a missing file adds none. */
 export function loadEnvironmentFile(path: string, environment: NodeJS.ProcessEnv): readonly string[] {
   let text: string;
   try {
     // Old editors of macOS end lines with CR alone.
-    text = readUserTextSync(path).replace(/\r\n?/g, '\n');
+    text = decodeText(readSmallFileSync(path, { mostBytes: MOST_BYTES, pipeMs: PIPE_MS }), path).replace(/\r\n?/g, '\n');
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
     const { code } = cause as NodeJS.ErrnoException;

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { readRegularFileSync } from '../../files/regular-file.ts';
 import type { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
 import type { Models } from '../../core/model.ts';
@@ -75,7 +75,7 @@ export function givenEnvironment(environment: Environment): OpenedEnvironment {
 /** `version` in the environment's own package.json; null if it has none. */
 function versionOf(folder: string): string | null {
   try {
-    const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { version?: unknown };
+    const { version } = JSON.parse(readRegularFileSync(join(folder, 'package.json'))) as { version?: unknown };
     return typeof version === 'string' ? version : null;
   } catch {
     // Environments need no package.json, and a broken one was reported when the environment was looked up.
@@ -103,7 +103,7 @@ function commitOrNull(text: string): string | null {
 
 function read(path: string): string | undefined {
   try {
-    return readFileSync(path, 'utf8');
+    return readRegularFileSync(path);
   } catch {
     // Not a checkout, or one whose .git is a file (a worktree): the commit stays unknown.
     return undefined;

@@ -1,7 +1,7 @@
 /** The differences of a scoring from the environment's own, as the run's configuration records it, and their consequences. */
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
+import { readRegularBytesSync } from '../../files/regular-file.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import type { Weights } from '../../core/weighted-rubric.ts';
@@ -86,5 +86,5 @@ export function scoreArguments(
 }
 
 function digestOf(file: string): string {
-  return createHash('sha256').update(readFileSync(file)).digest('hex');
+  return createHash('sha256').update(readRegularBytesSync(file)).digest('hex');
 }

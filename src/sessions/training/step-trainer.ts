@@ -3,8 +3,9 @@
  * guards, evaluations or demonstrations. The same rows, settings and seed give the same weights as a run of `vf-train`.
  */
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readRegularFile } from '../../files/regular-file.ts';
 import { checkOptions, type OptionKinds } from '../../core/check-options.ts';
 import type { Row } from '../../core/dataset.ts';
 import { ConfigError, ResultsError } from '../../core/errors.ts';
@@ -273,7 +274,7 @@ function searchedShare(trajectories: readonly Trajectory[]): number | null {
 
 async function readState(path: string): Promise<unknown> {
   try {
-    return JSON.parse(await readFile(path, 'utf8')) as unknown;
+    return JSON.parse(await readRegularFile(path)) as unknown;
   } catch (cause) {
     throw new ResultsError(`${path} cannot be read, so there is no whole checkpoint. Load another one.`, { cause });
   }

@@ -2,8 +2,9 @@
  * Compares all rollouts of a batch that share a role and task, a role, or just the batch (REINFORCE++, arXiv 2501.03262; self-play), optionally with the
  * statistics of earlier batches, which the checkpoint holds. With scope `none` the reward itself is the advantage.
  */
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readRegularFile } from '../../files/regular-file.ts';
 import { ResultsError } from '../../core/errors.ts';
 import { byName, closed, number } from '../../schemas/json-schema.ts';
 import { parseWire } from '../../schemas/results.ts';
@@ -61,7 +62,7 @@ export class ScopeCredit implements Credit {
 
   async loadState(directory: string): Promise<void> {
     const path = join(directory, FILE);
-    const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    const text = await readRegularFile(path).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return '{}';
       throw new ResultsError(`Cannot read ${path}: ${error.message}`, { cause: error });
     });

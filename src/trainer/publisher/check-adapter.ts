@@ -3,8 +3,9 @@
  * adapter_config.json. Nothing is sent before these checks pass.
  */
 import { createHash } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readRegularBytes } from '../../files/regular-file.ts';
 import { CancelledError, PublishError, VfError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
 import { adapterFault } from '../../engine/adapters/plain-lora.ts';
@@ -55,7 +56,7 @@ async function checkConfig({ directory, rank, alpha, files }: AdapterManifest, a
   }
   const { size } = await stat(path);
   if (size > MAX_CONFIG_BYTES) throw new PublishError(`${path} has ${size} bytes; the limit is ${MAX_CONFIG_BYTES}`);
-  const bytes = await readFile(path);
+  const bytes = await readRegularBytes(path);
   checkFile(directory, files, CONFIG, bytes.length, createHash('sha256').update(bytes).digest('hex'));
   let config: unknown;
   try {

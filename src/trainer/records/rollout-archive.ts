@@ -3,12 +3,12 @@
  * token ids, positions and log-probs, which are most of the bytes (`step-000012.jsonl.thin.gz`: texts, rewards and metrics stay); if that is not enough, steps are
  * left out, so that the gaps between the kept ones grow with their age. A file is replaced only once its successor is on disk, so a kill loses nothing.
  */
-import { createReadStream } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { createGunzip, createGzip } from 'node:zlib';
+import { createGunzip, createGzip, type Gunzip, type Gzip } from 'node:zlib';
+import { streamRegularFile } from '../../files/regular-file.ts';
 import { ResultsError } from '../../core/errors.ts';
 import { readLines, replaceFile } from '../../files/json-lines.ts';
 import { thinLine } from './trajectory-record.ts';
@@ -78,7 +78,7 @@ export async function restoreRollouts(directory: string, step: number): Promise<
   const live = new Set(files.filter(({ kept }) => kept === 'live').map(({ written }) => written));
   for (const { name, written, kept } of files) {
     if (kept === 'whole' && !live.has(written)) {
-      await replaceFile(join(directory, written), (write) => pipeline(createReadStream(join(directory, name)), createGunzip(), each(write)));
+      await replaceFile(join(directory, written), (write) => transformed(join(directory, name), createGunzip(), write));
     }
     // A thin file cannot be trained on; its step is sampled again.
     if (kept !== 'live') await remove(directory, name);
@@ -90,9 +90,13 @@ export async function discardArchived(directory: string, step: number): Promise<
   for (const file of await rolloutFiles(directory)) if (file.step < step && file.kept !== 'live') await remove(directory, file.name);
 }
 
+async function transformed(path: string, transform: Gunzip | Gzip, write: (bytes: Buffer) => Promise<void>): Promise<void> {
+  await pipeline(await streamRegularFile(path, { pieceBytes: 2 ** 18 }), transform, each(write));
+}
+
 async function compress(directory: string, name: string): Promise<void> {
   const path = join(directory, name);
-  await replaceFile(`${path}${WHOLE}`, (write) => pipeline(createReadStream(path), createGzip({ level: FAST }), each(write)));
+  await replaceFile(`${path}${WHOLE}`, (write) => transformed(path, createGzip({ level: FAST }), write));
   await remove(directory, `${name}${THIN}`);
   await remove(directory, name);
 }

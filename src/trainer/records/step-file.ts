@@ -1,5 +1,5 @@
 /** Reads facts from a file of rollouts without loading all of it: its ids, and whether its step is complete. */
-import { open } from 'node:fs/promises';
+import { openRegularFile } from '../../files/regular-file.ts';
 import { readLines } from '../../files/json-lines.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { ClosingSchema, StepLineSchema, type WireClosing } from '../../schemas/training-records.ts';
@@ -28,7 +28,7 @@ export async function readIds(path: string): Promise<ReadonlySet<string> | null>
 
 /** Reads only the closing line at the end of a file. */
 async function readClosing(path: string): Promise<WireClosing | null> {
-  const file = await open(path, 'r');
+  const file = await openRegularFile(path);
   try {
     const { size } = await file.stat();
     const { buffer, bytesRead } = await file.read(Buffer.alloc(TAIL_BYTES), 0, TAIL_BYTES, Math.max(0, size - TAIL_BYTES));

@@ -1,7 +1,8 @@
 /** Supervised rows in passes over the data. Each pass has its own shuffled order and follows the last one without a break. Depends only on seed and step. */
 import { createHash } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readRegularFile } from '../../files/regular-file.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
 import type { Trajectory } from '../trajectory.ts';
@@ -49,7 +50,7 @@ export class DemonstrationSource implements TrajectorySource {
 
   /** Throws ConfigError if the rows are not those that the run began with: its passes over them could not be continued. */
   async loadState(directory: string): Promise<void> {
-    const saved = await readFile(join(directory, FILE), 'utf8').catch(() => null);
+    const saved = await readRegularFile(join(directory, FILE)).catch(() => null);
     if (saved === null || saved === this.#state()) return;
     const [was, is] = [saved, this.#state()].map((text) => JSON.parse(text) as RowsState);
     throw new ConfigError(

@@ -3,9 +3,10 @@
  * the rows and go to the next step that has room in the order in which they end, so a long rollout does not hold up a step that others can fill.
  * A group is in its step's file before anything else happens to it; those that were being played are lost with a process.
  */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
+import { readRegularFile } from '../../files/regular-file.ts';
 import { cancelled, untilAborted } from '../../core/abort.ts';
 import { CallQueue } from '../../core/call-queue.ts';
 import type { Row } from '../../core/dataset.ts';
@@ -122,7 +123,7 @@ export class StreamedSource implements TrajectorySource {
 
   async loadState(directory: string): Promise<void> {
     const path = join(directory, FILE);
-    const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    const text = await readRegularFile(path).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return null;
       throw new ResultsError(`Cannot read ${path}: ${error.message}`, { cause: error });
     });

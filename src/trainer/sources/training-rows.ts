@@ -1,7 +1,8 @@
 /** Checks on resume whether the environment's training rows have changed. */
 import { createHash } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readRegularFile } from '../../files/regular-file.ts';
 import type { Dataset } from '../../core/dataset.ts';
 
 const FILE = 'rows.json';
@@ -26,7 +27,7 @@ export class TrainingRows {
 
   /** Does nothing if the checkpoint has no such file. */
   async loadState(directory: string): Promise<void> {
-    const saved = await readFile(join(directory, FILE), 'utf8').catch(() => null);
+    const saved = await readRegularFile(join(directory, FILE)).catch(() => null);
     if (saved === null || saved === this.#text()) return;
     const { rows } = JSON.parse(saved) as { readonly rows: number };
     this.#onChange(

@@ -1,0 +1,111 @@
+/** Pipes, devices and endless files wherever a command opens a path; and no other way to open one. */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { globSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { describe, expect, it } from 'vitest';
+import { hubToken } from '../../src/data/hub-connection.ts';
+import { copyRun } from '../../src/evaluate/copy-run.ts';
+import { readSmallFileSync } from '../../src/files/small-file.ts';
+import { importEnvironment } from '../../src/registry/import-environment.ts';
+import { loadEnvironmentFile } from '../../src/sessions/environment/environment-file.ts';
+import { writeOutput } from '../../src/cli/write-output.ts';
+import { TemporaryFolder } from '../cli/eval/temporary-folder.ts';
+import { writeEvaluation } from '../viewing/written-runs.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+
+/** These read what the package itself ships, and /proc. */
+const OWN_READERS = [
+  'environments/self-play-code/rename-identifiers/plan-renames.ts',
+  'environments/self-play-code/rename-identifiers/rename-identifiers.ts',
+  'environments/self-play-code/source.ts',
+  'src/data/bundled-models.ts',
+  'src/data/bundled.ts',
+  'src/data/package-root.ts',
+  'src/engine/kernels/load-kernels.ts',
+  'src/execution/python-sources.ts',
+  'src/files/process-start.ts',
+  'src/files/regular-file.ts',
+  'src/files/user-text.ts',
+  'src/launch/process-group.ts',
+  'src/reports/plot/rasterize.ts',
+  'src/server/view/read-page.ts',
+  'src/sessions/engine/address-notice.ts',
+];
+
+function pipeIn(folder: TemporaryFolder, name: string): string {
+  const path = join(folder.path, name);
+  spawnSync('mkfifo', [path]);
+  return path;
+}
+
+describe('a path that is a pipe or a device', () => {
+  it('is refused as a module, as a token file and in a run that is copied', async () => {
+    using folder = new TemporaryFolder();
+    await expect(importEnvironment(pipeIn(folder, 'rubric.ts'), { isOwn: false })).rejects.toThrow(/rubric\.ts is a pipe; name a regular file/);
+    expect(() => hubToken({ HF_TOKEN_PATH: pipeIn(folder, 'token') })).toThrow(/token is a pipe/);
+    const run = writeEvaluation(join(folder.path, 'run'), [{ group: 'a' }]);
+    spawnSync('mkfifo', [join(run, 'asked.jsonl')]);
+    mkdirSync(join(folder.path, 'copy'));
+    await expect(copyRun(run, join(folder.path, 'copy'))).rejects.toThrow(/asked\.jsonl is a pipe/);
+    const pictures = writeEvaluation(join(folder.path, 'pictures'), [{ group: 'a' }]);
+    mkdirSync(join(pictures, 'images'));
+    spawnSync('mkfifo', [join(pictures, 'images/x.png')]);
+    await expect(copyRun(pictures, join(folder.path, 'copy'))).rejects.toThrow(/x\.png is a pipe/);
+  });
+});
+
+describe('./.env', () => {
+  it('may be a pipe that a password manager serves', async () => {
+    using folder = new TemporaryFolder();
+    const path = pipeIn(folder, '.env');
+    const writer = spawn('sh', ['-c', `printf 'VF_SERVED=1\\n' > '${path}'`]);
+    const variables: NodeJS.ProcessEnv = {};
+    expect(loadEnvironmentFile(path, variables)).toEqual(['VF_SERVED']);
+    await once(writer, 'close');
+  });
+
+  it('is given up as a pipe without a writer, and refused as a device and as a file without end', () => {
+    using folder = new TemporaryFolder();
+    expect(() => readSmallFileSync(pipeIn(folder, 'pipe'), { mostBytes: 10, pipeMs: 30 })).toThrow(
+      /is a pipe, and nothing was written to it within 0\.03 s/,
+    );
+    symlinkSync('/dev/zero', join(folder.path, 'zero'));
+    expect(() => loadEnvironmentFile(join(folder.path, 'zero'), {})).toThrow(/is a device/);
+    writeFileSync(join(folder.path, 'long'), Buffer.alloc(2 ** 20 + 1, 'x'));
+    expect(() => loadEnvironmentFile(join(folder.path, 'long'), {})).toThrow(/is longer than 1048576 bytes/);
+  });
+});
+
+describe('writeOutput', () => {
+  it('waits for the reader of a pipe without a thread inside open()', async () => {
+    using folder = new TemporaryFolder();
+    const path = pipeIn(folder, 'out');
+    const writing = writeOutput(path, (write) => write('lines\n'));
+    await new Promise((done) => setImmediate(done));
+    expect(process.getActiveResourcesInfo().filter((name) => name.startsWith('FSReq')).length).toBeLessThan(2);
+    const reader = spawn('cat', [path], { stdio: ['ignore', 'pipe', 'ignore'] });
+    expect(await text(reader.stdout)).toBe('lines\n');
+    await writing;
+  });
+});
+
+describe('src and environments', () => {
+  it('open paths from outside by src/files/regular-file.ts alone', () => {
+    const files = globSync(['src/**/*.ts', 'environments/**/*.ts'], { cwd: ROOT }).filter((path) => !path.includes('/assembly/'));
+    expect(files.length).toBeGreaterThan(500);
+    const others = files.filter((path) => {
+      const source = readFileSync(join(ROOT, path), 'utf8');
+      const imported = [...source.matchAll(/import \{([^}]*)\} from 'node:fs(?:\/promises)?'/g)].flatMap(([, names]) =>
+        names!.split(',').map((name) => name.trim()),
+      );
+      return imported.some((name) => /^(?:readFile|readFileSync|createReadStream)$/.test(name)) || /[^.\w]open(?:Sync)?\([^()]*, 'r'\)/.test(source);
+    });
+    expect(others.map((path) => path.replaceAll('\\', '/')).toSorted()).toEqual([...OWN_READERS, ...DIRECTORIES].toSorted());
+  });
+});
+
+/** Opens a directory to sync it. */
+const DIRECTORIES = ['src/files/json-lines.ts'];
