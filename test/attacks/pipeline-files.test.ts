@@ -4,6 +4,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { NO_JOURNAL } from '../../src/pipelines/call-journal.ts';
+import type { PipelinePlan } from '../../src/pipelines/pipeline-plan.ts';
+import { runPipeline } from '../../src/pipelines/run-pipeline.ts';
 import { pipeline } from '../cli/pipeline/pipeline-process.ts';
 import { TemporaryFolder } from '../cli/eval/temporary-folder.ts';
 
@@ -68,5 +71,27 @@ pipeline:
       stderr: expect.stringContaining('mine.y (step 2) is no tool'),
     });
     expect(existsSync(join(folder.path, 'IMPORTED'))).toBe(true);
+  });
+});
+
+describe('vf-pipeline run', () => {
+  it('heeds a stop between the steps of loops that only compute', async () => {
+    const times = 10_000;
+    const tool = {
+      kind: 'tool',
+      place: '1',
+      name: 'own.x',
+      server: 'own',
+      tool: { io: '->', run: async () => ({}) },
+      inputs: [],
+      outputs: [],
+    } as const;
+    const inner = { kind: 'loop', place: '1', times, steps: [tool] } as const;
+    const plan: PipelinePlan = { steps: [{ kind: 'loop', place: '1', times, steps: [inner] }], histories: new Set(), used: new Map() };
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(), 50);
+    const run = (signal: AbortSignal) => runPipeline(plan, { parameters: new Map(), journal: NO_JOURNAL, resolve: (path) => path, signal });
+    await expect(run(stop.signal)).rejects.toThrow(/was stopped/);
+    await expect(run(new AbortController().signal)).rejects.toThrow(/has made 200000 calls and is not at its end/);
   });
 });
