@@ -37,7 +37,7 @@ async function writeOutputFile<T>(output: string, flag: string, work: (write: Wr
   if (!parent?.isDirectory()) throw new ConfigError(`The directory ${dirname(path)} for ${flag} does not exist; create it or name another file`);
   if (existing && !existing.isFile()) {
     // A pipe or a device is written directly; only a file can be replaced.
-    await using _held = existing.isFIFO() ? await openedByReader(path, flag) : null;
+    await using _ = existing.isFIFO() ? await openedByReader(path, flag) : null;
     const file = await open(path, 'w');
     try {
       return await work((text) => file.appendFile(text));
