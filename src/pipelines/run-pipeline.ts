@@ -1,5 +1,4 @@
 /** Runs a planned pipeline: one call after another, over all questions, over the questions of a branch, or over those that have not failed. */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { throwIfAborted } from '../core/abort.ts';
 import { CancelledError, thrownText, VfError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -9,6 +8,7 @@ import { checkArguments, checkReply } from './check-call.ts';
 import { PipelineError } from './pipeline-error.ts';
 import type { PipelinePlan, PlannedBranch, PlannedCall, PlannedLoop, PlannedOutput, PlannedStep } from './pipeline-plan.ts';
 import type { CallContext, PipelineTool, Values } from './pipeline-server.ts';
+import { RunBounds } from './run-bounds.ts';
 import { type Items, unequal, VariablePool } from './variable-pool.ts';
 
 export interface RunOptions {
@@ -37,11 +37,6 @@ export interface FinishedCall {
   readonly arguments: Values;
   readonly reply: Values;
 }
-
-/** Loops within loops multiply their rounds. */
-const MOST_CALLS = 200_000;
-/** The longest time without a turn of the event loop, in milliseconds. */
-const TURN_MS = 20;
 
 interface AskedCall extends RecordedCall {
   /** Records it; missing if it is recorded. */
@@ -83,7 +78,7 @@ class Run {
   /** Rounds of a loop through its branch; null once the branch has ended the loop of a question. */
   readonly #rounds = new Map<PlannedBranch, number | null>();
   #calls = 0;
-  #turnedAt = performance.now();
+  readonly #bounds = new RunBounds();
 
   constructor(plan: PipelinePlan, options: RunOptions) {
     this.#options = options;
@@ -102,18 +97,11 @@ class Run {
   async steps(steps: readonly PlannedStep[], items: Items): Promise<boolean> {
     let hasRun = false;
     for (const step of steps) {
-      await this.#turn();
+      await this.#bounds.turn();
       throwIfAborted(this.#options.signal, 'The pipeline was stopped');
       hasRun = (await this.#step(step, items)) || hasRun;
     }
     return hasRun;
-  }
-
-  /** Gives signals and timers their turn: tools that only compute never leave the thread otherwise. */
-  async #turn(): Promise<void> {
-    if (performance.now() - this.#turnedAt < TURN_MS) return;
-    await nextTurn();
-    this.#turnedAt = performance.now();
   }
 
   async #step(step: PlannedStep, items: Items): Promise<boolean> {
@@ -210,10 +198,7 @@ class Run {
     const args = this.#arguments(call, active);
     checkArguments(call, args);
     const number = ++this.#calls;
-    if (number > MOST_CALLS)
-      throw new PipelineError(`The pipeline has made ${MOST_CALLS} calls and is not at its end; lower the times of loops within loops`, {
-        failure: 'value',
-      });
+    this.#bounds.assertCall(number);
     const standIn = given?.get(name);
     const recorded = standIn === undefined ? journal.recorded(number, name, place) : { reply: standIn, failures: {} };
     const asked: AskedCall = recorded ?? (await this.#ask(tool, { name, place, number, items: active }, args));
