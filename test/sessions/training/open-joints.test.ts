@@ -8,7 +8,8 @@ import { PhaseClock } from '../../../src/trainer/loop/phase-clock.ts';
 import type { SourceContext } from '../../../src/trainer/trajectory-source.ts';
 import { updatePolicy } from '../../../src/trainer/loop/update-policy.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
-import { credits, passOptions, passOver, PLAIN, rollouts } from '../../trainer/credit/credit-cases.ts';
+import { openCredit } from '../../../src/trainer/credit/registry.ts';
+import { advantagesOf, credits, passOptions, passOver, PLAIN, rollouts, spoken } from '../../trainer/credit/credit-cases.ts';
 import { someConfig } from '../../trainer/some-config.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-loss-'));
@@ -139,6 +140,22 @@ describe('openOwnCredit', () => {
     expect(await opened('outcome')).toBeNull();
     expect(await opened(use)).toMatchObject({ module: `${use} (algorithm.advantage.use)` });
     expect(await opened('environment', { environment: { id: use } })).toMatchObject({ module: use });
+  });
+
+  it('opens the documented module, which compares a rollout with earlier ones of its row and gives later turns less', async () => {
+    const page = readFileSync(join(import.meta.dirname, '../../../docs/training-joints.md'), 'utf8');
+    const use = moduleWith(/```ts\n(\/\/ my-credit.ts[^]*?)```/.exec(page)![1]!);
+    const config = someConfig({ algorithm: { advantage: { use, args: { fade: 0.5 } } }, rollouts: { rollouts_per_example: 1 } });
+    const open = async () => credits(config, openCredit(config, await openOwnCredit(config)));
+    const [first, resumed] = [await open(), await open()];
+    const given = [spoken('a/0', 1, [[1, -1], null, [2, -1]])];
+    expect(advantagesOf(await first.assign(given))).toEqual({ 'a/0': [1, 0.5] });
+    const again = await first.assign(given);
+    expect(advantagesOf(again)).toEqual({ 'a/0': [0.7, 0.35] });
+    expect(again.values['credit/rows']).toBe(1);
+    await first.saveState(folder);
+    await resumed.loadState(folder);
+    expect(advantagesOf(await resumed.assign(given))).toEqual(advantagesOf(await first.assign(given)));
   });
 
   it.each([
