@@ -59,9 +59,9 @@ describe('vf-seed', () => {
     expect(stderr).toMatch(/^vf-seed: 5 rows of worked-problems\/train\.jsonl written to seed\.jsonl; the longest has \d+ tokens\n/);
     const [train, use] = stdout.trimEnd().split('\n');
     expect(train).toMatch(
-      /vf-train search-r1 -m nano-base --sft seed\.jsonl --set sft\.aggregation=sequence_mean_token_sum --set sft\.batch_size=5 --embedded --rank 8/,
+      /vf-train(\.js)? search-r1 -m nano-base --sft seed\.jsonl --set sft\.aggregation=sequence_mean_token_sum --set sft\.batch_size=5 --embedded --rank 8/,
     );
-    expect(use).toMatch(/vf-train search-r1 -m nano-base --preset laptop --set model\.initial_adapter=ADAPTER$/);
+    expect(use).toMatch(/vf-train(\.js)? search-r1 -m nano-base --preset laptop --set model\.initial_adapter=ADAPTER$/);
   });
 
   it('holds rows out for a validation loss where there are enough, and names no machine for a model it does not know', async () => {
@@ -71,7 +71,7 @@ describe('vf-seed', () => {
     );
     const { stdout, stderr } = await vfSeed(data, '-o', 'seed.jsonl', '-m', 'org/model');
     expect(stdout.split('\n')[0]).toMatch(
-      /vf-train self-play-code -m org\/model --sft seed\.jsonl --set \S+ --set sft\.batch_size=20 --set sft\.held_out=0\.1$/,
+      /vf-train(\.js)? self-play-code -m org\/model --sft seed\.jsonl --set \S+ --set sft\.batch_size=20 --set sft\.held_out=0\.1$/,
     );
     expect(stderr).toContain('org/model is not on this machine, so the lengths of the rows are unknown');
   });
