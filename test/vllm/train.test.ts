@@ -198,7 +198,7 @@ describe('vf-train with a real vLLM', () => {
     const { code, stdout, stderr } = await first.ended;
     expect(code).toBe(130);
     expect(JSON.parse(stdout)).toMatchObject({ reason: 'interrupted', resumable: true });
-    expect(stderr.trimEnd().split('\n').at(-1)).toContain('vf-train -R ');
+    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/vf-train(\.js)? -R /);
     await finished<Printed>(resume(run));
     expectWhole(run, 4);
     const staleness = run.rows('step').map((row) => row['staleness']!);

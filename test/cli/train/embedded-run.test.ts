@@ -119,7 +119,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     const { code, stdout, stderr } = await first.ended;
     expect(code).toBe(130);
     expect(JSON.parse(stdout)).toMatchObject({ reason: 'interrupted', resumable: true });
-    expect(stderr.trimEnd().split('\n').at(-1)).toContain('vf-train -R ');
+    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/vf-train(\.js)? -R /);
     await finished<Printed>(runs.resume(run));
     expectWhole(run, 4);
     expect(Math.max(...run.rows('step').map((row) => row['staleness']!))).toBe(1);
