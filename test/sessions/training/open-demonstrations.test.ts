@@ -20,22 +20,25 @@ describe('openDemonstrations', () => {
     [{}, 2048],
     [{ max_length: 4000 }, 2048],
     [{ max_length: 20 }, 20],
-  ])("leaves out rows beyond the model's window in a run without a server, and with sft = %j none below it", async (sft: { max_length?: number }, limit: number) => {
-    const data = join(folder, 'rows.jsonl');
-    const row = (tokens: number) => JSON.stringify({ token_ids: Array(tokens).fill(7), loss_mask: [0, ...Array(tokens - 1).fill(1)] });
-    writeFileSync(data, [limit, limit + 1, limit + 2, 2].map(row).join('\n'));
-    const lines: string[] = [];
-    const path = join(import.meta.dirname, '../../models/nano-base');
-    const opened = await openDemonstrations(someConfig({ model: { path }, steps: 0, sft: { data, steps: 1, ...sft } }), environment, {
-      variables: {},
-      warn: (line) => lines.push(line),
-    });
-    const { training } = await opened.tokenise(session as unknown as TrainingSession, new AbortController().signal);
-    expect(training.map(({ ids }) => ids.length)).toEqual([limit, 2]);
-    const raised = 'sft.max_length is 4000, but the window is 2,048 tokens, so that rows may have that many';
-    expect(lines).toEqual([
-      ...(sft.max_length === 4000 ? [raised] : []),
-      `left out 2 of 4 supervised rows: longer than ${limit.toLocaleString('en-US')} tokens`,
-    ]);
-  });
+  ])(
+    "leaves out rows beyond the model's window in a run without a server, and with sft = %j none below it",
+    async (sft: { max_length?: number }, limit: number) => {
+      const data = join(folder, 'rows.jsonl');
+      const row = (tokens: number) => JSON.stringify({ token_ids: Array(tokens).fill(7), loss_mask: [0, ...Array(tokens - 1).fill(1)] });
+      writeFileSync(data, [limit, limit + 1, limit + 2, 2].map(row).join('\n'));
+      const lines: string[] = [];
+      const path = join(import.meta.dirname, '../../models/nano-base');
+      const opened = await openDemonstrations(someConfig({ model: { path }, steps: 0, sft: { data, steps: 1, ...sft } }), environment, {
+        variables: {},
+        warn: (line) => lines.push(line),
+      });
+      const { training } = await opened.tokenise(session as unknown as TrainingSession, new AbortController().signal);
+      expect(training.map(({ ids }) => ids.length)).toEqual([limit, 2]);
+      const raised = 'sft.max_length is 4000, but the window is 2,048 tokens, so that rows may have that many';
+      expect(lines).toEqual([
+        ...(sft.max_length === 4000 ? [raised] : []),
+        `left out 2 of 4 supervised rows: longer than ${limit.toLocaleString('en-US')} tokens`,
+      ]);
+    },
+  );
 });
