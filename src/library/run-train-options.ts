@@ -157,6 +157,6 @@ function interval(row: MetricsRow): Record<'reward' | 'low' | 'high', number | n
 async function trainedOf(ended: EndedRun): Promise<Trained> {
   const { summary, rows } = await readTrainingSummary(ended);
   const { reason, message, step, resumable, directory, adapter } = ended.outcome;
-  const bestAdapter = summary.supervised?.bestAdapter ?? null;
+  const bestAdapter = summary.best?.adapter ?? null;
   return { reason, message, step, resumable, directory, adapter, bestAdapter, metrics: rows, summary };
 }

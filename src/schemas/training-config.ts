@@ -191,6 +191,10 @@ const evaluation = table('Evaluation on held-out rows, sampled as in training.',
 const checkpoint = table('Checkpoints.', {
   every: count('Steps between checkpoints. A resume repeats the steps since the last one from the recorded rollouts, to the same weights.', 10),
   keep: count('Number of newest checkpoints to keep. 0: all.', 2, 0),
+  best: choice(
+    ['auto', 'reward', 'validation_loss', 'none'],
+    'What chooses the adapter that is kept in best/. auto: of steps on rollouts the evaluation reward, of supervised steps the loss on rows held out; nothing without either.',
+  ),
   keep_rollouts: flag(
     'Keep the rollouts of every step to read, those before the oldest kept checkpoint compressed. False: only those since then, which a resume may need.',
     true,

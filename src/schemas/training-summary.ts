@@ -71,6 +71,8 @@ export const trainingSummarySchema = closed(
     resumable: flag,
   },
   {
+    /** The adapter in `best/`, with the measurement that chose it; absent if none was kept. */
+    best: closed({ adapter: text, metric: choice('reward_mean', 'validation_nll'), step: count, version: count, value: number }),
     /** Costs and times of the models other than the policy, by role, in this process; absent if none was called. */
     roles: byName(RoleStatsSchema),
     /** US dollars that these models have cost in all processes of the run; null if a price or the usage of a server is missing; absent if none can cost anything. */

@@ -47,7 +47,7 @@ export const TRAINING_FILES = {
   plots: 'plots',
   /** Rows of a source of the environment's or the user's own; missing if it gives none. */
   source: 'source',
-  /** The adapter with the lowest validation loss of the supervised steps, if rows are held out. */
+  /** The adapter of the best version (records/best-version.ts). */
   best: 'best',
   tensorboard: 'tensorboard',
   wandb: 'wandb',

@@ -6,27 +6,41 @@ import type { HubPush } from '../../data/hub-push.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { checkPushTarget, openPush, upload } from '../push.ts';
+import type { TrainArguments } from './train-arguments.ts';
 import { displayPath, ownCommand } from '../../reports/text/own-command.ts';
 import { baseFacts } from '../../reports/training/base-facts.ts';
 
-/** Asks the hub before the run. Null without a target. Throws ConfigError. */
-export async function openAdapterPush(target: string | null, context: CommandContext): Promise<HubPush | null> {
-  if (target === null) return null;
-  checkPushTarget(target, 'a model');
-  return openPush({ type: 'model', name: target }, context);
+/** Where an adapter is pushed, and which of the run's: that of the last step, or the one in `best/`. */
+export interface AdapterPush {
+  readonly hub: HubPush;
+  readonly which: 'last' | 'best';
+}
+
+/** Asks the hub before the run. Null if nothing is to be pushed. Throws ConfigError. */
+export async function openAdapterPush(push: TrainArguments['push'], context: CommandContext): Promise<AdapterPush | null> {
+  if (push === null) return null;
+  checkPushTarget(push.target, 'a model');
+  return { hub: await openPush({ type: 'model', name: push.target }, context), which: push.which };
 }
 
 export interface PushAdapterOptions {
   readonly config: TrainingConfig;
   /** The folder of the run. */
   readonly directory: string;
-  /** The adapter with the lowest validation loss if the run has one, else that of the last checkpoint; null if nothing was trained. */
-  readonly adapter: string | null;
+  /** That of the last step; null if nothing was trained. */
+  readonly last: string | null;
+  /** The one in `best/`; null without one. */
+  readonly best: string | null;
   readonly context: CommandContext;
 }
 
 /** Returns the exit code. A push that fails is reported and does not change the run. */
-export async function pushAdapter(push: HubPush, { config, directory, adapter, context }: PushAdapterOptions): Promise<number> {
+export async function pushAdapter({ hub, which }: AdapterPush, { config, directory, context, ...adapters }: PushAdapterOptions): Promise<number> {
+  const adapter = adapters[which];
+  if (which === 'best' && adapter === null) {
+    context.note('vf-train: the run has no best adapter, so nothing was pushed; without --push-best, that of the last step is');
+    return EXIT.failed;
+  }
   if (adapter === null) {
     context.note('vf-train: the run has no adapter, so nothing was pushed');
     return EXIT.done;
@@ -35,9 +49,9 @@ export async function pushAdapter(push: HubPush, { config, directory, adapter, c
   const names = readdirSync(adapter, { withFileTypes: true }).filter((entry) => entry.isFile() && !entry.name.endsWith('.tmp'));
   const files = names.map(({ name }) => ({ path: name, content: { file: join(adapter, name) } }));
   const title = `Add the adapter of ${basename(directory)} (vf-search ${packageVersion()})`;
-  const again = ownCommand('vf-train', ['-R', displayPath(directory), '--push', push.name]);
+  const again = ownCommand('vf-train', ['-R', displayPath(directory), '--push', hub.name, ...(which === 'best' ? ['--push-best'] : [])]);
   const failed = `the run is finished and kept; this pushes it again: ${again}`;
-  const code = await upload(push, { files, title, command: 'vf-train', failed }, context);
+  const code = await upload(hub, { files, title, command: 'vf-train', failed }, context);
   const base = baseFacts(config.model.path, process.env);
   if (code === EXIT.done && base.hubId === null && !base.isBundled)
     context.note(`vf-train: its card names no base model, because no id of the hub is known for ${base.name}; add base_model to the card`);

@@ -8,12 +8,12 @@ import { escapeControls, printable } from '../../reports/text/terminal-text.ts';
 import { engineThreads, addressNotice } from '../../sessions/engine/address-notice.ts';
 import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
 import { usesEngine } from '../../sessions/policy/local-base.ts';
-import { bestAdapterOf } from '../../reports/training/training-summary.ts';
 import { finishedRun } from '../../sessions/training/finished-run.ts';
 import { renderConfig } from '../../reports/training/render-config.ts';
 import { resolveTraining, type TrainingSetup } from '../../sessions/training/resolve-training.ts';
-import { runTraining, type TrainingWatch } from '../../sessions/training/run-training.ts';
+import { type EndedTraining, runTraining, type TrainingWatch } from '../../sessions/training/run-training.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
+import { readBest } from '../../trainer/records/best-version.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import type { TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import { joinObservers } from '../../trainer/training-observer.ts';
@@ -42,9 +42,7 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
   if (finished !== null) {
     const { reportFinished } = await import('./report-training.ts');
     await reportFinished(finished, setup, { display, note: context.note });
-    const { outcome: kept, paths } = finished;
-    const adapter = bestAdapterOf(paths) ?? kept.adapter;
-    return push === null ? EXIT.done : await pushAdapter(push, { config, directory: kept.directory, adapter, context });
+    return push === null ? EXIT.done : await pushAdapter(push, { config, ...adaptersOf(finished), context });
   }
   let code: number = EXIT.done;
   const { outcome, cost } = await runTraining(setup, {
@@ -59,8 +57,8 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
       await reportTraining(ended, { display, note: context.note, redact: context.redact });
     },
     // Called while the run is still locked: another process must not continue it while its files are read.
-    onFinished: async ({ outcome: { directory, adapter }, paths }) => {
-      if (push !== null) code = await pushAdapter(push, { config, directory, adapter: bestAdapterOf(paths) ?? adapter, context });
+    onFinished: async (ended) => {
+      if (push !== null) code = await pushAdapter(push, { config, ...adaptersOf(ended), context });
     },
     onFailure: async (error, directory) => {
       // After a ConfigError the user must fix the configuration first.
@@ -72,6 +70,10 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
   if (push !== null) context.note('vf-train: the run has not finished, so nothing was pushed; with -R and --push it is pushed at its end');
   if (outcome.reason === 'interrupted') return EXIT.interrupted;
   return cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
+}
+
+function adaptersOf({ outcome: { directory, adapter }, paths }: Pick<EndedTraining, 'outcome' | 'paths'>) {
+  return { directory, last: adapter, best: readBest(paths.best)?.adapter ?? null };
 }
 
 /** Begins with the rows that a resumed run has on file. */

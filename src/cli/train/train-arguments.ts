@@ -21,8 +21,8 @@ export interface TrainDisplay {
 export interface TrainArguments extends TrainingRequest {
   /** `dry-run` opens the environment and trains nothing, `show-config` prints the resolved configuration. */
   readonly action: 'train' | 'dry-run' | 'show-config';
-  /** Model of the hub to which the adapter is pushed; null for none. */
-  readonly push: string | null;
+  /** Model of the hub to which the adapter is pushed, and which of the run's adapters; null for none. */
+  readonly push: { readonly target: string; readonly which: 'last' | 'best' } | null;
   readonly display: TrainDisplay;
 }
 
@@ -33,10 +33,11 @@ interface Given {
 
 /** Throws a one-line ConfigError for options that do not go together; values are checked further with the configuration. */
 export function trainArguments({ arguments: { environment: target }, options }: Given): TrainArguments {
-  const { resume, preset = null, push = null, allowChanges = false, json = false, plain = false, verbose = false } = options;
+  const { resume, preset = null, push, pushBest = false, allowChanges = false, json = false, plain = false, verbose = false } = options;
   if (target === undefined && resume === undefined && preset === null)
     throw new ConfigError('Name an environment or a TOML file; try vf-train search-r1 --preset laptop, or vf-train --help');
   if (resume === undefined && allowChanges) throw new ConfigError('--allow-changes needs -R: it allows changes to a run that is resumed');
+  if (push === undefined && pushBest) throw new ConfigError('--push-best needs --push OWNER/NAME: it chooses the adapter that is uploaded');
   return {
     action: options.dryRun === true ? 'dry-run' : options.showConfig === true ? 'show-config' : 'train',
     target: target ?? null,
@@ -44,7 +45,7 @@ export function trainArguments({ arguments: { environment: target }, options }: 
     ...(options.envDirPath === undefined ? {} : { environmentsDir: options.envDirPath }),
     layers: layersOf(options),
     resume: resume === undefined ? null : { directory: typeof resume === 'string' ? resume : null, allowChanges },
-    push,
+    push: push === undefined ? null : { target: push, which: pushBest ? 'best' : 'last' },
     display: { json, plain, verbose },
   };
 }

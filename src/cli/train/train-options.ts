@@ -68,9 +68,13 @@ export const TRAIN_OPTIONS = groups({
     allowChanges: flag(
       'with -R: allow changes to [optimizer], [algorithm] and sft.learning_rate, and other contents of the adapter, rollouts and modules that the run names',
     ),
-    push: text('upload the adapter and its card to this model of the Hugging Face hub, a private one if it is new; the token is in $HF_TOKEN', {
-      placeholder: 'OWNER/NAME',
-    }),
+    push: text(
+      'upload the adapter of the last step and its card to this model of the Hugging Face hub, a private one if it is new; the token is in $HF_TOKEN',
+      {
+        placeholder: 'OWNER/NAME',
+      },
+    ),
+    pushBest: flag('with --push: upload the adapter in best/ in place of that of the last step'),
     dryRun: flag('open the environment and print the settings, the size of a step and the first prompt; asks no server (vf-doctor does)'),
     showConfig: flag('print the resolved configuration as TOML and exit'),
     helpConfig: flag('print every key with default and meaning and exit'),

@@ -21,6 +21,23 @@ interface NextOptions {
 }
 
 export function nextTrainingCommands(summary: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
+  return [...bestFirst(summary, config, options), ...afterRun(summary, config, options)];
+}
+
+/** The best adapter, if evaluations say that the run ended worse. */
+function bestFirst({ best, heldOut, resumable, ...summary }: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
+  if (resumable || best?.metric !== 'reward_mean' || heldOut === null || heldOut.end.value >= best.value) return [];
+  const why = `evaluate the best adapter, of step ${best.step}: the run ended worse`;
+  if (config.policy.embedded !== null) return [{ ...evaluatedHere(config, { ...options, adapter: best.adapter }), why }];
+  const served = { ...summary, best, heldOut, resumable, model: `${basename(summary.directory)}-best` };
+  const [serve, evaluate] = afterLaunched(served, config, best.adapter);
+  return [
+    { ...serve!, why: `serve the best adapter, of step ${best.step}: the run ended worse` },
+    { ...evaluate!, why: 'then evaluate it' },
+  ];
+}
+
+function afterRun(summary: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
   const { resumable, directory, adapter } = summary;
   if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory) }];
   if (adapter === null) return [];

@@ -151,11 +151,11 @@ function phaseShares({ total, ...phases }: TrainingSummary['seconds']): string {
 }
 
 function addPlaces(report: Report, summary: TrainingSummary): void {
-  const { directory, adapter, checkpoint, metrics, plots, transcripts, supervised, sourceFiles = [] } = summary;
+  const { directory, adapter, checkpoint, metrics, plots, transcripts, best, sourceFiles = [] } = summary;
   report.paths('run', [directory]);
   report.paths('adapter', [adapter]);
   // Validation loss chooses only among the supervised steps: the later effect of rollouts is not in it.
-  report.paths(isPlayed(summary) ? 'best sft' : 'best', [supervised?.bestAdapter]);
+  report.paths(best?.metric === 'validation_nll' && isPlayed(summary) ? 'best sft' : 'best', [best?.adapter]);
   report.paths('checkpoint', [checkpoint]);
   report.paths('metrics', [metrics]);
   report.paths('transcript', [transcripts]);

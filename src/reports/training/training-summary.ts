@@ -1,11 +1,11 @@
 /** Summarises a training run's metrics. Values that were not measured are null or left out, never counted as a reward of 0. */
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RoleStats } from '../../schemas/role-stats.ts';
 import type { RunCost } from '../../schemas/run-cost.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
+import { type KeptBest, readBest } from '../../trainer/records/best-version.ts';
 import { evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { readSkippedSteps, type SkippedSteps } from '../../trainer/records/event-log.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
@@ -27,8 +27,8 @@ export interface TrainingRecord {
   readonly sourceFiles?: readonly string[];
   /** The recorded reasons of steps without an update. @default none */
   readonly skipReasons?: readonly SkippedSteps[];
-  /** Path of the adapter with the lowest validation loss. @default null: none was kept */
-  readonly bestAdapter?: string | null;
+  /** The adapter in `best/`. @default null: none was kept */
+  readonly best?: KeptBest | null;
   /** The embedded engine ran in this process, so CPU time is not the trainer's overhead alone. @default false */
   readonly sharesProcess?: boolean;
 }
@@ -53,7 +53,7 @@ export async function readTrainingSummary({ outcome, config, paths, transcripts,
 }> {
   const rows = await readMetrics(paths.metrics);
   const sharesProcess = config.policy.embedded !== null || config.backend.kind === 'embedded';
-  const kept = { bestAdapter: bestAdapterOf(paths), sourceFiles: await sourceFiles(paths.source) };
+  const kept = { best: readBest(paths.best), sourceFiles: await sourceFiles(paths.source) };
   const skipReasons = await readSkippedSteps(paths.events, new Set(rows.filter(isSkipped).map(({ step }) => step)));
   const asked = [...roles].filter(([, { calls, failures }]) => calls + failures > 0);
   const summary = {
@@ -64,19 +64,13 @@ export async function readTrainingSummary({ outcome, config, paths, transcripts,
   return { summary, rows };
 }
 
-/** The adapter with the lowest validation loss; null without one. */
-export function bestAdapterOf({ best }: Pick<TrainingPaths, 'best'>): string | null {
-  const adapter = join(best, 'adapter');
-  return existsSync(adapter) ? adapter : null;
-}
-
 /** Without the parts that only an evaluation has. */
 function costOf({ usd, roles, unpriced, uncounted, limit, limitReached }: RunCost): NonNullable<TrainingSummary['cost']> {
   return { usd, roles: { ...roles }, unpriced: [...unpriced], uncounted: [...uncounted], limit, limitReached };
 }
 
 export function trainingSummary(record: TrainingRecord): TrainingSummary {
-  const { config, rows, outcome, skipReasons = [], transcripts = null, sharesProcess = false, bestAdapter = null, sourceFiles: files = [] } = record;
+  const { config, rows, outcome, skipReasons = [], transcripts = null, sharesProcess = false, best = null, sourceFiles: files = [] } = record;
   const steps = rows.filter(({ kind }) => kind === 'step');
   const evaluations = evaluationsOf(rows);
   const total = (metric: string) => sum(steps, metric);
@@ -98,7 +92,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     model,
     reward: trainingReward(steps),
     heldOut: heldOutReward(evaluations),
-    supervised: supervised(rows, bestAdapter),
+    supervised: supervised(rows, best?.metric === 'validation_nll' ? best.adapter : null),
     stepsApplied: steps.length - skipped,
     stepsSkipped: skipped,
     groups: { trained: total('groups_trained'), constant: total('groups_constant'), tooSmall: total('groups_too_small') },
@@ -123,6 +117,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     checkpoint,
     plots,
     transcripts,
+    ...(best === null ? {} : { best }),
     ...(files.length === 0 ? {} : { sourceFiles: [...files] }),
     events,
     resumable,

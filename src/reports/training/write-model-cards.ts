@@ -1,13 +1,13 @@
-/** Puts a model card and the run's configuration into the folders of the adapters that a user would publish: the newest checkpoint's, and the best one of supervised steps. */
+/** Puts a model card and the run's configuration into the folders of the adapters that a user would publish: the newest checkpoint's, and the best one. */
 import { copyFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
 import { replaceFile } from '../../files/json-lines.ts';
-import { readRegularFileSync } from '../../files/regular-file.ts';
 import { type TrainingConfig, trainingConfigFromWire, type TrainingConfigWire } from '../../schemas/training-config.ts';
 import { isEnvironmentPath } from '../../registry/find-environment.ts';
 import { supervisedSteps, totalSteps } from '../../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
+import type { KeptBest } from '../../trainer/records/best-version.ts';
 import { evaluationAfter, evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { hideAddresses } from '../../transport/redact.ts';
 import { shellCommand } from '../text/own-command.ts';
@@ -27,9 +27,10 @@ export interface ModelCardsOptions {
   readonly wire: TrainingConfigWire;
   readonly rows: readonly MetricsRow[];
   readonly evaluationLabel: EvaluationLabel;
-  /** PEFT directory of the newest checkpoint, and the one with the lowest validation loss; null if there is none. */
+  /** PEFT directory of the newest checkpoint; null if there is none. */
   readonly adapter: string | null;
-  readonly bestAdapter: string | null;
+  /** The adapter in `best/`; null if there is none. */
+  readonly best: KeptBest | null;
   /** Paths of the run's plots. */
   readonly plots: readonly string[];
   readonly variables: Readonly<Record<string, string | undefined>>;
@@ -41,13 +42,14 @@ const CONFIG_HEADING =
 /** The most informative picture of those that the run has. */
 const PICTURES = ['reward.png', 'loss.png'];
 
-export async function writeModelCards({ adapter, bestAdapter, ...options }: ModelCardsOptions): Promise<void> {
+export async function writeModelCards({ adapter, best, ...options }: ModelCardsOptions): Promise<void> {
   if (adapter !== null) await writeCard(adapter, { step: stepOfCheckpoint(adapter), what: 'the adapter' }, options);
-  if (bestAdapter !== null)
-    await writeCard(bestAdapter, { step: stepOfBest(bestAdapter), what: 'the adapter with the lowest validation loss,' }, options);
+  if (best === null) return;
+  const why = best.metric === 'validation_nll' ? 'lowest validation loss' : `highest ${heldOutTitle(options.evaluationLabel)}`;
+  await writeCard(best.adapter, { step: best.step, what: `the adapter with the ${why},` }, options);
 }
 
-type CardOptions = Omit<ModelCardsOptions, 'adapter' | 'bestAdapter'>;
+type CardOptions = Omit<ModelCardsOptions, 'adapter' | 'best'>;
 
 interface Which {
   readonly step: number;
@@ -117,9 +119,4 @@ function heldOutTitle(label: EvaluationLabel): string {
 /** `step-000010/adapter`, or `step-000010.2/adapter`. */
 function stepOfCheckpoint(adapter: string): number {
   return Number(/step-(\d+)(?:\.\d+)?[/\\][^/\\]+$/.exec(adapter)?.[1] ?? NaN);
-}
-
-function stepOfBest(adapter: string): number {
-  const { step } = JSON.parse(readRegularFileSync(join(adapter, '..', 'validation.json'))) as { readonly step: number };
-  return step;
 }

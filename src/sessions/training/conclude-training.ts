@@ -1,8 +1,9 @@
 /** Writes the plots of a run and the cards of its adapters, and reads its summary. */
 import { describeError } from '../../core/errors.ts';
 import { type TrainingPlotOptions, writeTrainingPlots } from '../../reports/plot/write-training-plots.ts';
-import { bestAdapterOf, readTrainingSummary } from '../../reports/training/training-summary.ts';
+import { readTrainingSummary } from '../../reports/training/training-summary.ts';
 import { type ModelCardsOptions, writeModelCards } from '../../reports/training/write-model-cards.ts';
+import { readBest } from '../../trainer/records/best-version.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import type { EndedTraining } from './run-training.ts';
@@ -17,7 +18,7 @@ export async function concludeTraining(ended: EndedTraining, { warn, ...options 
   const { config, wire } = ended.setup;
   const rows = await readMetrics(paths.metrics);
   const plots = await plotsOf(rows, { name: config.name, folder: paths.plots, evaluationLabel, warn });
-  const adapters = { adapter: outcome.adapter, bestAdapter: bestAdapterOf(paths) };
+  const adapters = { adapter: outcome.adapter, best: readBest(paths.best) };
   await cardsOf({ config, wire, rows, evaluationLabel, ...adapters, plots, ...options }, warn);
   return readTrainingSummary({ ...ended, config, outcome: { ...outcome, plots } });
 }

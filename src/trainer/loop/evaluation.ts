@@ -3,11 +3,17 @@ import { evaluationValues } from '../records/batch-values.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import { recordedRollouts, type RolloutPlan } from '../sources/planned-rollouts.ts';
 import type { SampledBatch, SamplingPlan } from '../sources/sample-rollouts.ts';
+import type { BestAdapter } from './best-adapter.ts';
 import { totalSteps } from '../config/training-schedule.ts';
 import type { MetricsRow } from '../training-observer.ts';
 import type { TrainingRun } from '../training-session.ts';
 import type { Trajectory } from '../trajectory.ts';
 import { isOwnEvaluation } from '../records/usable-version.ts';
+
+interface EvaluationParts {
+  readonly play: (plan: SamplingPlan) => Promise<SampledBatch>;
+  readonly best: Pick<BestAdapter, 'offer'>;
+}
 
 export class Evaluation {
   readonly #run: TrainingRun;
@@ -16,24 +22,18 @@ export class Evaluation {
   /** Evaluations that were recorded, as the current configuration wants them, when the session started: the version that played each, by step. */
   readonly #recorded: ReadonlyMap<number, number | null>;
 
-  private constructor(
-    run: TrainingRun,
-    records: RunRecords,
-    play: (plan: SamplingPlan) => Promise<SampledBatch>,
-    recorded: ReadonlyMap<number, number | null>,
-  ) {
+  readonly #best: Pick<BestAdapter, 'offer'>;
+
+  private constructor(run: TrainingRun, records: RunRecords, { play, best }: EvaluationParts, recorded: ReadonlyMap<number, number | null>) {
     this.#run = run;
     this.#records = records;
     this.#play = play;
+    this.#best = best;
     this.#recorded = recorded;
   }
 
   /** @param from the first step that may be evaluated: its size may have changed between processes */
-  static async open(
-    run: TrainingRun,
-    records: RunRecords,
-    { play, from }: { readonly play: (plan: SamplingPlan) => Promise<SampledBatch>; readonly from: number },
-  ): Promise<Evaluation> {
+  static async open(run: TrainingRun, records: RunRecords, { from, ...parts }: EvaluationParts & { readonly from: number }): Promise<Evaluation> {
     const recorded = new Map<number, number | null>();
     // Changed settings of the update make other weights under the same version numbers.
     const again = run.isEvaluatedAgain === true ? from : run.isUpdatedOtherwise === true ? from + 1 : Infinity;
@@ -42,7 +42,7 @@ export class Evaluation {
       const trajectories = step < from ? null : await recordedRollouts(evaluationPlan(run, records, step));
       if (trajectories !== null) recorded.set(step, playedBy(trajectories));
     }
-    return new Evaluation(run, records, play, recorded);
+    return new Evaluation(run, records, parts, recorded);
   }
 
   /** @param version the one that the step left: no other can be evaluated in its place */
@@ -72,11 +72,10 @@ export class Evaluation {
     if (!this.#isRecorded(step, version)) await this.#discardOthers(step, version);
     const { trajectories } = await this.#play({ ...plan, environment, temperature, isEvaluation: true });
     const seconds = (performance.now() - startedAtMs) / 1000;
-    this.#records.row({
-      kind: 'evaluation',
-      step,
-      values: { ...evaluationValues(trajectories), policy_version: playedBy(trajectories), evaluation_seconds: seconds },
-    });
+    const values = evaluationValues(trajectories);
+    const by = playedBy(trajectories);
+    if (by === version) await this.#best.offer({ metric: 'reward_mean', step, version, value: values['reward_mean'] ?? null });
+    this.#records.row({ kind: 'evaluation', step, values: { ...values, policy_version: by, evaluation_seconds: seconds } });
   }
 
   /** Rollouts of another version, from before a publish failed, are no part of this version's evaluation. */

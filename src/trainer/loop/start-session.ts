@@ -17,6 +17,7 @@ import { StreamedSource, type StreamContext } from '../sources/streamed-source.t
 import { type Stage, StagedSource } from '../sources/staged-source.ts';
 import { TrainingRows } from '../sources/training-rows.ts';
 import type { PhasePlan, TrajectorySource } from '../trajectory-source.ts';
+import { BestAdapter } from './best-adapter.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
 import { Evaluation } from './evaluation.ts';
 import { Guards } from './guards.ts';
@@ -96,8 +97,9 @@ export async function startSession(
     lost: lostToMemory,
     onChange: (change, tokens) => report(budgetEvent(change, tokens)),
   });
-  const evaluation = await Evaluation.open(run, records, { play, from: start.step });
-  const validation = new Validation({ run, records, session, budget, progress, signal: inner }, demonstrations.validation);
+  const best = new BestAdapter({ run, records, session, isValidated: demonstrations.validation.length > 0 });
+  const evaluation = await Evaluation.open(run, records, { play, best, from: start.step });
+  const validation = new Validation({ run, records, session, budget, progress, best, signal: inner }, demonstrations.validation);
   const checkpoints = new CheckpointWriter({ run, records, session, progress, budget, guards }, start.step);
   const serving = { run, session, records, source, evaluation, policy, progress, signal: inner };
   records.served(session.versions.current());

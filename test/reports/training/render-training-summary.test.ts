@@ -11,6 +11,8 @@ import { supervisedRows, trainingRows } from '../../cli/train/training-rows.ts';
 
 const next = [{ why: 'continue this run', command: 'npx vf-train -R outputs/train/nano--0a1b2c3d' }];
 
+const BEST = { metric: 'validation_nll', step: 5, version: 5, value: 0.4 } as const;
+
 describe('renderTrainingSummary', () => {
   it('says what came of a run, what it took and where things are', async () => {
     const text = renderTrainingSummary(trainingSummary(trainingRecord()), { columns: 80, paint: noPaint, next: [] });
@@ -33,7 +35,7 @@ describe('renderTrainingSummary', () => {
   it('shows the losses of a supervised run and the best adapter, and nothing of rollouts', async () => {
     const rows = supervisedRows();
     const record = trainingRecord({ rows, outcome: { step: 12, version: 0, plots: [] } });
-    const summary = trainingSummary({ ...record, bestAdapter: `${record.outcome.directory}/best/adapter` });
+    const summary = trainingSummary({ ...record, best: { ...BEST, adapter: `${record.outcome.directory}/best/adapter` } });
     const losses = rows.flatMap(({ kind, step, values }) => (kind === 'step' ? [{ step, value: values['loss/sft/nll']! }] : []));
     const text = renderTrainingSummary(summary, { columns: 80, paint: noPaint, next: [], rewards: [], losses });
     await expect(text).toMatchFileSnapshot('../../golden/cli/train/summary-supervised.txt');
@@ -60,7 +62,7 @@ describe('renderTrainingSummary', () => {
     expect(text).toMatch(/^validation loss +1\.50 at 0 +0\.75 at 12 +0\.50 at 8$/m);
     expect(text).toMatch(/^held-out reward +0\.200 at 0 +0\.600 at 12/m);
     const record = trainingRecord({ rows: [...supervisedRows(), ...trainingRows().slice(1)] });
-    const both = trainingSummary({ ...record, bestAdapter: `${record.outcome.directory}/best/adapter` });
+    const both = trainingSummary({ ...record, best: { ...BEST, adapter: `${record.outcome.directory}/best/adapter` } });
     // The best adapter is that of the supervised steps.
     expect(renderTrainingSummary(both, { columns: 80, paint: noPaint, next: [] })).toMatch(
       /supervised loss[^]*training reward[^]*rows [^]*groups [^]*rollouts [^]*\nbest sft /,

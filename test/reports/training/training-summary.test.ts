@@ -83,7 +83,8 @@ describe('trainingSummary', () => {
 
 describe('trainingSummary of supervised steps', () => {
   it('has the loss of the steps and of the held-out rows: first, last and lowest', () => {
-    const { supervised, reward, heldOut } = trainingSummary({ ...trainingRecord({ rows: supervisedRows() }), bestAdapter: '/run/best/adapter' });
+    const best = { metric: 'validation_nll', step: 5, version: 5, value: 0.4, adapter: '/run/best/adapter' } as const;
+    const { supervised, reward, heldOut } = trainingSummary({ ...trainingRecord({ rows: supervisedRows() }), best });
     expect(supervised).toEqual({
       demonstrations: 96,
       tokens: 2400,

@@ -17,7 +17,7 @@ afterEach(() => folder[Symbol.dispose]());
 function options(changes: Partial<ModelCardsOptions> = {}): ModelCardsOptions {
   const { config, wire } = resolveTrainingConfig([presetLayer(presetNamed('laptop', null)), { source: '--set', table: { steps: 30 } }]);
   const common = { rows: trainingRows(), evaluationLabel: 'held-out', plots: [], variables: {}, redact: String } as const;
-  return { config, wire, ...common, adapter: null, bestAdapter: null, ...changes };
+  return { config, wire, ...common, adapter: null, best: null, ...changes };
 }
 
 function place(at: string): string {
@@ -32,9 +32,9 @@ describe('writeModelCards', () => {
   it('gives each adapter a card of what led to it, and the picture of rewards, or else of losses', async () => {
     const adapter = place('checkpoints/step-000020.2/adapter');
     const bestAdapter = place('best/adapter');
-    folder.write('best/validation.json', '{"step": 5, "validation_nll": 0.4}');
+    const best = { metric: 'validation_nll', step: 5, version: 5, value: 0.4, adapter: bestAdapter } as const;
     const plots = ['overview.png', 'loss.png', 'reward.svg', 'reward.png'].map((name) => folder.write(name, name));
-    await writeModelCards(options({ adapter, bestAdapter, plots }));
+    await writeModelCards(options({ adapter, best, plots }));
     expect(cardIn(adapter)).toContain('It is the adapter after step 20 of 30.');
     expect(cardIn(adapter)).toMatch(/\n\| 20 \| \d\.\d{3} \| \d\.\d{3} \|\n\n/);
     expect(cardIn(bestAdapter)).toContain('It is the adapter with the lowest validation loss, after step 5 of 30.');

@@ -210,3 +210,38 @@ describe('checkpoints that an older version wrote of weights which are not finit
     expect(await finalAdapter(outcome, 'unigram.json')).toEqual((await undisturbed(config)).adapter);
   });
 });
+
+describe('best/', () => {
+  const config = { steps: 4, evaluation: { every: 1, examples: 4 }, checkpoint: { every: 2 } };
+  const best = async () =>
+    JSON.parse(await readFile(join(path, 'best/evaluation.json'), 'utf8')) as { step: number; version: number; reward_mean: number };
+  const rewards = async () => {
+    const rows = (await rowsOf(path)).filter(({ kind, step }) => kind === 'evaluation' && step !== 0);
+    return rows.map((row) => row['reward_mean'] as number);
+  };
+
+  it('holds the adapter of the version with the highest held-out reward, the first of several, with its step', async () => {
+    await run({ config });
+    const found = await rewards();
+    const highest = Math.max(...found);
+    const step = found.indexOf(highest) + 1;
+    expect(await best()).toEqual({ step, version: step, reward_mean: highest });
+    const alone = await undisturbed({ ...config, steps: step });
+    expect(await readFile(join(path, 'best/adapter/unigram.json'))).toEqual(alone.adapter);
+  });
+
+  it('is the same however the run was interrupted, and is not kept where the configuration says none', async () => {
+    await run({ config });
+    const [expected, adapter] = [await best(), await readFile(join(path, 'best/adapter/unigram.json'))];
+    path = await newRun(await mkdtemp(join(parent, 'interrupted-')));
+    for (let i = 0; i < 8; i++) {
+      const stop = new AbortController();
+      await run({ config, signal: stop.signal, observer: { onEvaluation: () => stop.abort() } });
+    }
+    expect(await run({ config })).toMatchObject({ reason: 'finished' });
+    expect([await best(), await readFile(join(path, 'best/adapter/unigram.json'))]).toEqual([expected, adapter]);
+    path = await newRun(await mkdtemp(join(parent, 'none-')));
+    await run({ config: { ...config, checkpoint: { best: 'none' } } });
+    expect((await readdir(path)).includes('best')).toBe(false);
+  });
+});
