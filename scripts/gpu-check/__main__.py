@@ -12,7 +12,13 @@ import argparse
 import os
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
+
+missing = [name for name in ("torch", "transformers", "safetensors", "numpy") if find_spec(name) is None]
+if missing:
+    print(f"gpu-check: {sys.executable} has no {', '.join(missing)}; run it with a Python that has them", file=sys.stderr)
+    sys.exit(2)
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import bench  # noqa: E402

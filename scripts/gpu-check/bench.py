@@ -120,6 +120,17 @@ class Worker:
                     parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.02)
 
 
+def deterministic_worker(setting: Setting, shape: str, layers: int) -> tuple[Worker, dict[str, Any]]:
+    """A worker whose repetitions are equal, and the config of its model."""
+    import torch
+
+    # cuBLAS reads the variable when it starts.
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    config = setting.config(shape, layers)
+    return Worker(setting, write_config(setting.folder / shape, config), dtype="auto", random_seed=0), config
+
+
 def write_config(folder: Path, config: dict[str, Any]) -> Path:
     """A directory for `random_seed`: a configuration without weights."""
     folder.mkdir(parents=True, exist_ok=True)

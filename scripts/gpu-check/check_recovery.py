@@ -6,7 +6,6 @@ inside a layer, forward and backward.
 """
 
 import gc
-import os
 import weakref
 from typing import Any, Callable, Iterator
 
@@ -23,12 +22,7 @@ LEFT_BYTES = 64 << 20
 
 
 def check_recovery(setting: Setting, shape: str) -> Iterator[Row]:
-    # The repetitions must not differ for another reason. cuBLAS reads the variable when it starts.
-    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    config = setting.config(shape, LAYERS)
-    folder = bench.write_config(setting.folder / shape, config)
-    worker = Worker(setting, folder, dtype="auto", random_seed=0)
+    worker, config = bench.deterministic_worker(setting, shape, LAYERS)
     batch = bench.make_batch(config["vocab_size"], [1024 if setting.is_cuda else 48] * 4 * PARTS)
     quarters = grouped(batch)
     wanted = undisturbed(worker, quarters)

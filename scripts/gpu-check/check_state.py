@@ -1,10 +1,9 @@
 """Does a checkpoint, or a step taken back, bring everything back on this device: adapter, moments, step count, and the random state of host and GPU?
 
-Saves a state after two steps, goes on, loads it and goes on again. Weights and random numbers must be equal bit for bit: the kernels are told to be deterministic,
-so that nothing else can differ.
+Saves a state after two steps, trains two more, loads the state and trains the two again. Weights and random numbers must be equal bit for bit: the kernels run in
+deterministic mode, so that nothing else can differ.
 """
 
-import os
 from typing import Any, Iterator
 
 import torch
@@ -17,12 +16,7 @@ LENGTHS = [130, 61, 200]
 
 
 def check_state(setting: Setting, shape: str) -> Iterator[Row]:
-    # Read by cuBLAS when it starts.
-    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    config = setting.config(shape, LAYERS)
-    folder = bench.write_config(setting.folder / shape, config)
-    worker = Worker(setting, folder, dtype="auto", random_seed=0)
+    worker, config = bench.deterministic_worker(setting, shape, LAYERS)
     batch = bench.make_batch(config["vocab_size"], LENGTHS)
     state = str(setting.folder / "state")
     go_on(worker, batch)

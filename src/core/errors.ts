@@ -71,7 +71,7 @@ export class PromptTooLongError extends PolicyError {
   override readonly name = 'PromptTooLongError';
 }
 
-/** The policy was left no room for its first token, so nothing was played: there is no reward, not one of 0. Another attempt ends in the same way. */
+/** The prompt leaves no room for the policy's first token, so nothing is played and the rollout has no reward, which is not a reward of 0. A retry would end in the same way. */
 export class UnplayedError extends VfError {
   override readonly name = 'UnplayedError';
 }

@@ -107,6 +107,16 @@ export function adapterParameterCount(shape: ModelShape, rank: number, targets: 
 
 const QWEN = { head_dim: 128, vocab_size: 151_936, tie_word_embeddings: true, num_hidden_layers: 36 };
 const QWEN2 = { ...QWEN, model_type: 'qwen2' };
+const QWEN2_7B = {
+  ...QWEN2,
+  hidden_size: 3584,
+  intermediate_size: 18_944,
+  num_hidden_layers: 28,
+  num_attention_heads: 28,
+  num_key_value_heads: 4,
+  vocab_size: 152_064,
+  tie_word_embeddings: false,
+};
 const QWEN3 = { ...QWEN, model_type: 'qwen3', num_key_value_heads: 8 };
 const TOWER = { depth: 32, hidden_size: 1280, intermediate_size: 3420, patch_size: 14 };
 const TOWER3 = { hidden_size: 1024, intermediate_size: 4096, depth: 24, patch_size: 16, num_position_embeddings: 2304 };
@@ -123,15 +133,8 @@ const KNOWN: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
     vision_config: { ...TOWER, out_hidden_size: 2048 },
   },
   'qwen2.5-vl-7b': {
-    ...QWEN2,
+    ...QWEN2_7B,
     model_type: 'qwen2_5_vl',
-    hidden_size: 3584,
-    intermediate_size: 18_944,
-    num_hidden_layers: 28,
-    num_attention_heads: 28,
-    num_key_value_heads: 4,
-    vocab_size: 152_064,
-    tie_word_embeddings: false,
     vision_config: { ...TOWER, out_hidden_size: 3584 },
   },
   'qwen3-vl-4b': {
@@ -161,16 +164,7 @@ const KNOWN: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   'qwen3-0.6b': { ...QWEN3, hidden_size: 1024, intermediate_size: 3072, num_attention_heads: 16, num_hidden_layers: 28 },
   'qwen3-1.7b': { ...QWEN3, hidden_size: 2048, intermediate_size: 6144, num_attention_heads: 16, num_hidden_layers: 28 },
   'qwen3-4b': { ...QWEN3, hidden_size: 2560, intermediate_size: 9728, num_attention_heads: 32 },
-  'qwen2.5-7b': {
-    ...QWEN2,
-    hidden_size: 3584,
-    intermediate_size: 18_944,
-    num_hidden_layers: 28,
-    num_attention_heads: 28,
-    num_key_value_heads: 4,
-    vocab_size: 152_064,
-    tie_word_embeddings: false,
-  },
+  'qwen2.5-7b': QWEN2_7B,
   'qwen3-32b': {
     ...QWEN3,
     hidden_size: 5120,

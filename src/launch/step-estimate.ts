@@ -1,6 +1,6 @@
 /**
- * Estimates the time of a training step from speeds that others published, scaled by the number of parameters. None of it was measured with this package, and no
- * card is told from another: the speeds are those of an H100 (training) and an H200 (sampling).
+ * Estimates the time of a training step from speeds that others published, scaled by the number of parameters. None of it was measured with this package. The
+ * estimate is the same for every card: the speeds are those of an H100 (training) and an H200 (sampling).
  */
 import { type ModelShape, parameterCount } from './model-shape.ts';
 

@@ -60,7 +60,7 @@ const RUN_OPTIONS = table({
   ...OPTIONS,
 });
 
-/** `check` and `build` read files of strangers, so they run nothing that a file names unless they are told to. */
+/** A stranger may have written the file, so `check` and `build` run nothing that it names unless they are told to. */
 const CHECK_OPTIONS = table({
   ...OPTIONS,
   startServers: flag('start the commands, import the modules and ask the URLs that the file names as servers, to check their steps too'),

@@ -20,10 +20,13 @@ export const ALLOWED = {
     'a host whose policy server requests may name, in addition to those of this machine; a server that is open to the network needs it for those too',
     { placeholder: 'HOST[:PORT]' },
   ),
-  allowPolicyKeyVar: texts('a variable that requests may have sent to a policy server as its key: to any that they may name, or to HOST alone', {
-    placeholder: 'NAME[@HOST[:PORT]]',
-    otherwise: 'none',
-  }),
+  allowPolicyKeyVar: texts(
+    'an environment variable whose value requests may send to a policy server as its key: to any server that they may name, or to HOST alone',
+    {
+      placeholder: 'NAME[@HOST[:PORT]]',
+      otherwise: 'none',
+    },
+  ),
   exitWithStdin: flag('stop when stdin is closed, so that the server ends with the process that started it'),
 };
 

@@ -27,7 +27,7 @@ const RETURN = 0x06;
 const ALLOW = 0x7fff0000;
 /** With the error EPERM. */
 const REFUSE = 0x00050001;
-/** AF_UNIX, AF_INET, AF_INET6: within the namespace, of which the last two reach nothing but its own loopback. */
+/** AF_UNIX, AF_INET, AF_INET6. Within the sandbox's namespace, the last two reach only its own loopback. */
 const FAMILIES = [1, 2, 10] as const;
 const NUMBER_AT = 0;
 const ARCHITECTURE_AT = 4;

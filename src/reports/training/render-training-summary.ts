@@ -62,7 +62,10 @@ function results(
   const { reward, heldOut, supervised } = summary;
   const [loss, validationLoss] = [supervised?.loss ?? null, supervised?.validationLoss ?? null];
   const isMissing = reward === null && heldOut === null && isPlayed(summary);
-  const none = isMissing ? [paint('red', 'No rollout finished, so there is no reward.')] : [];
+  const { finished, failed } = summary.rollouts;
+  // A step that was taken back is not recorded, although its rollouts finished.
+  const why = finished + failed > 0 ? 'No rollout finished' : 'No step was recorded';
+  const none = isMissing ? [paint('red', `${why}, so there is no reward.`)] : [];
   if (reward === null && heldOut === null && loss === null && validationLoss === null) return none;
   const cell = Math.min(CELL.most, Math.max(CELL.least, Math.floor((columns - NAME) / 3)));
   const shown = Math.min(3, Math.floor((columns - NAME) / cell));

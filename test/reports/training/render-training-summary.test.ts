@@ -118,7 +118,7 @@ describe('renderTrainingSummary', () => {
     const outcome = { reason: 'interrupted', step: 0, version: 0, adapter: null, checkpoint: null, plots: [], events: 0 } as const;
     const summary = trainingSummary(trainingRecord({ rows: [], outcome }));
     const text = renderTrainingSummary(summary, { columns: 80, paint: noPaint, next });
-    expect(text).toContain('No rollout finished, so there is no reward.');
+    expect(text).toContain('No step was recorded, so there is no reward.');
     expect(text).toContain('0.0 s: no step was timed');
     expect(text).not.toMatch(/NaN|Infinity|null|undefined/);
   });
