@@ -1,35 +1,108 @@
-/** SHA-256 of files that a setting names: an adapter, a module with what it imports, the beginning of a file that may grow. */
+/** SHA-256 of what a setting names by path: an adapter, a module or a pipeline with the files that it names, a folder, the beginning of a file that may grow. */
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
-import { readRegularFile, streamRegularFile } from './regular-file.ts';
+import { statSync } from 'node:fs';
+import { opendir } from 'node:fs/promises';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import { openRegularFile, readRegularFile, streamRegularFile } from './regular-file.ts';
 
 const ADAPTER_FILES = ['adapter_config.json', 'adapter_model.safetensors'];
+/** The files that write prompts; a backend compares the weights by itself. */
+const PROMPT_FILES = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja', 'chat_template.json'];
 /** The name of a module that Node imports. */
-export const MODULE = /\.[cm]?[jt]sx?$/;
+const MODULE = /\.[cm]?[jt]sx?$/;
+const PIPELINE = /\.ya?ml$/i;
 const MOST_MODULES = 200;
 
 /** By the names of an adapter's two files; one that is missing has none. */
-export async function adapterDigests(directory: string): Promise<Record<string, string>> {
-  const names = ADAPTER_FILES.filter((name) => existsSync(join(directory, name)));
-  const digests = await Promise.all(names.map((name) => prefixDigest(join(directory, name), Infinity)));
-  return Object.fromEntries(names.map((name, i) => [name, digests[i]!.slice(digests[i]!.indexOf(':') + 1)]));
+export function adapterDigests(directory: string): Promise<Record<string, string>> {
+  return digestsOf(directory, ADAPTER_FILES);
 }
 
-/** Of a module and those that it imports by relative paths, by their paths from its folder. */
+/** Of a model's tokenizer and chat template. */
+export function promptDigests(model: string): Promise<Record<string, string>> {
+  return digestsOf(model, PROMPT_FILES);
+}
+
+async function digestsOf(directory: string, names: readonly string[]): Promise<Record<string, string>> {
+  const found = names.filter((name) => isFile(join(directory, name)));
+  const digests = await Promise.all(found.map((name) => fileDigest(join(directory, name))));
+  return Object.fromEntries(found.map((name, i) => [name, digests[i]!]));
+}
+
+/** A larger file is known by its size and by this many evenly spaced pieces: reading a corpus of 60 GB takes longer than loading its index. */
+const MOST_READ_BYTES = 2 ** 30;
+const PIECES = 256;
+const PIECE_BYTES = 2 ** 16;
+const MOST_FILES = 20_000;
+/** Of vf-index: it holds the digests of all other files of the folder, which are compared when the index is opened. */
+const INDEX_MANIFEST = 'manifest.json';
+
+/**
+ * By file, of a regular file with the files that its text names if it is a module or a pipeline, or of a folder. In a module these are texts such as './part.ts', imported or
+ * read; a path that it joins from parts is not seen, and neither is a package.
+ */
+export async function pathDigests(path: string): Promise<Record<string, string>> {
+  if (statSync(path).isDirectory()) return folderDigests(path);
+  return MODULE.test(path) || PIPELINE.test(path) ? moduleDigests(path) : { [basename(path)]: await fileDigest(path) };
+}
+
+/** Of a module or a pipeline and of the files that they name, by their paths from its folder. */
 export async function moduleDigests(entry: string): Promise<Record<string, string>> {
   const digests: Record<string, string> = {};
   const waiting = [entry];
   for (let path = waiting.pop(); path !== undefined && Object.keys(digests).length < MOST_MODULES; path = waiting.pop()) {
     const name = relative(dirname(entry), path);
-    if (name in digests || !existsSync(path)) continue;
-    const text = await readRegularFile(path);
-    digests[name] = createHash('sha256').update(text).digest('hex');
-    if (!MODULE.test(path)) continue;
-    for (const [, , imported] of text.matchAll(/\b(from|import)\s*\(?\s*['"](\.{1,2}\/[^'"\n]+)['"]/g))
-      waiting.push(resolve(dirname(path), imported!));
+    if (name in digests || !isFile(path)) continue;
+    digests[name] = await fileDigest(path);
+    const isSource = MODULE.test(path) || PIPELINE.test(path);
+    if (isSource) waiting.push(...namedBy(path, await readRegularFile(path)));
   }
   return digests;
+}
+
+function namedBy(path: string, text: string): readonly string[] {
+  const folder = dirname(path);
+  if (MODULE.test(path)) return Array.from(text.matchAll(/(['"`])(\.{1,2}\/[^'"`\n]+)\1/g), ([, , named]) => resolve(folder, named!));
+  // As pipeline-files.ts resolves them: here, else next to the pipeline; its parameters lie in a folder of their own.
+  const stem = basename(path).replace(PIPELINE, '');
+  const parameters = [`${stem}.yaml`, `${stem}_parameter.yaml`].map((name) => join(folder, 'parameter', name));
+  const texts = Array.from(text.matchAll(/[^\s"'[\]{},]*[./][^\s"'[\]{},]+/g), ([named]) => named);
+  const root = basename(folder) === 'parameter' ? dirname(folder) : folder;
+  return [...parameters, ...texts.map((named) => (isFile(named) ? resolve(named) : resolve(root, named)))];
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+/** Of an index its manifest, else one digest over the names, sizes and contents of all files; beyond 1 GiB in all, over names and sizes. */
+async function folderDigests(folder: string): Promise<Record<string, string>> {
+  if (isFile(join(folder, INDEX_MANIFEST))) return { [INDEX_MANIFEST]: await fileDigest(join(folder, INDEX_MANIFEST)) };
+  const names: string[] = [];
+  for await (const entry of await opendir(folder, { recursive: true })) {
+    if (entry.isFile() && names.length < MOST_FILES) names.push(relative(folder, join(entry.parentPath, entry.name)));
+  }
+  const hash = createHash('sha256');
+  let read = 0;
+  for (const name of names.toSorted()) {
+    const { size } = statSync(join(folder, name));
+    hash.update(JSON.stringify([name, size]));
+    if ((read += size) <= MOST_READ_BYTES) hash.update(await fileDigest(join(folder, name)));
+  }
+  return { [`${basename(folder)}/`]: hash.digest('hex') };
+}
+
+async function fileDigest(path: string): Promise<string> {
+  await using file = await openRegularFile(path);
+  const { size } = await file.stat();
+  if (size <= MOST_READ_BYTES) return (await prefixDigest(path, Infinity)).replace(/^\d+:/, '');
+  const hash = createHash('sha256').update(`${size}`);
+  const piece = Buffer.alloc(PIECE_BYTES);
+  for (let i = 0; i < PIECES; i++) {
+    const { bytesRead } = await file.read(piece, 0, PIECE_BYTES, Math.floor(((size - PIECE_BYTES) * i) / (PIECES - 1)));
+    hash.update(piece.subarray(0, bytesRead));
+  }
+  return hash.digest('hex');
 }
 
 /** `<bytes>:<digest>` of the first `bytes` of a file, or of all that it has. */

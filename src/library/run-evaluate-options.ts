@@ -53,6 +53,7 @@ const OPTIONS: OptionKinds<EvaluateOptions> = {
   stateColumns: 'texts',
   output: 'text',
   resume: 'textOrFlag',
+  allowChanges: 'flag',
   signal: 'signal',
   variables: 'table',
   onEvent: 'function',

@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/data/package-root.ts';
@@ -23,8 +23,32 @@ describe('vf-eval -R', () => {
     const other = await folder.run([...words, '-n', '3', '-R']);
     expect(other).toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/cannot be resumed: its adapter has other contents than when the run began\. Restore/),
+      stderr: expect.stringMatching(
+        /must have the inputs that it began with, but model names other contents than before: adapter_model\.safetensors changed\. Restore the files, add --allow-changes/,
+      ),
     });
     expect(before.map(([name]) => readFileSync(join(folder.path, name), 'utf8'))).toEqual(before.map(([, text]) => text));
+  });
+
+  it('refuses another corpus, goes on with it where that is allowed, and then has nothing against it', async () => {
+    using folder = new EvalFolder();
+    const corpus = (text: string) => writeFileSync(join(folder.path, 'corpus.jsonl'), `{"id": "1", "contents": "Paris\\n${text}"}\n`);
+    corpus('The capital of France.');
+    const words = ['search-r1', '-a', '{"corpus": "corpus.jsonl"}', '-p', 'baseline', '--plain'];
+    const play = (rows: number, ...more: string[]) => folder.run([...words, '-n', `${rows}`, ...more]);
+    expect((await play(1)).code).toBe(0);
+    corpus('A city in Texas.');
+    expect(await play(2, '-R')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(
+        'env_args.corpus names other contents than before: corpus.jsonl changed. Restore the files, add --allow-changes to go on',
+      ),
+    });
+    expect(await play(2, '-R', '--allow-changes')).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('; its rollouts on file keep the scores'),
+    });
+    expect((await play(3, '-R')).code).toBe(0);
+    expect(await play(3, '--allow-changes')).toMatchObject({ code: 2, stderr: expect.stringContaining('--allow-changes needs -R') });
   });
 });

@@ -86,6 +86,7 @@ export const EVAL_OPTIONS = groups({
     }),
     stateColumns: names("keys of the episode's state to save as columns", { letter: 'C' }),
     resume: optionalFolder('continue a run: the one in DIR, or the newest that matches', { letter: 'R' }),
+    allowChanges: flag('with -R: go on although files that the settings name, such as an adapter or a corpus, have other contents'),
   },
   [DISPLAY]: {
     abbreviatedSummary: flag('figures only, no transcript', { letter: 'A' }),

@@ -38,6 +38,7 @@ const RUN_OPTIONS = {
   independentScoring: 'independentScoring',
   output: 'outputDir',
   resume: 'resume',
+  allowChanges: 'allowChanges',
   stateColumns: 'stateColumns',
 } as const satisfies Partial<Record<keyof EvaluationRequest, OptionName>>;
 

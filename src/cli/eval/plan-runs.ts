@@ -32,5 +32,5 @@ export function isFileOfRuns(target: string): boolean {
 }
 
 function worksWithFile(name: keyof Settings): boolean {
-  return EVAL_OPTIONS[name].group === DISPLAY || name === 'resume' || name === 'saveResults';
+  return EVAL_OPTIONS[name].group === DISPLAY || name === 'resume' || name === 'allowChanges' || name === 'saveResults';
 }

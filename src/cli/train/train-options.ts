@@ -66,7 +66,7 @@ export const TRAIN_OPTIONS = groups({
   Runs: {
     resume: optionalFolder('continue a run: its folder, or the newest matching run', { letter: 'R' }),
     allowChanges: flag(
-      'with -R: allow changes to [optimizer], [algorithm] and sft.learning_rate, and other contents of the adapter, rollouts and modules that the run names',
+      'with -R: allow changes to [optimizer], [algorithm] and sft.learning_rate, and other contents of files that the run names, such as an adapter or a corpus',
     ),
     push: text(
       'upload the adapter of the last step and its card to this model of the Hugging Face hub, a private one if it is new; the token is in $HF_TOKEN',

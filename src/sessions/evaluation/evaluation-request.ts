@@ -53,6 +53,8 @@ export interface EvaluationRequest {
   readonly output?: string;
   /** A run's folder: continues that run. True: continues the newest matching run, if there is one. @default a new run */
   readonly resume?: string | boolean;
+  /** With `resume`: goes on although an adapter, a corpus or another file that the settings name has other contents than before. @default false */
+  readonly allowChanges?: boolean;
   /** Keys of the episode's state to record as columns. @default none */
   readonly stateColumns?: readonly string[];
 }

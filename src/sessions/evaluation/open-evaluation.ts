@@ -75,6 +75,9 @@ export interface EvaluationCounts {
 export async function openEvaluation(given: EvaluationRequest, context: EvaluationContext): Promise<OpenedEvaluation> {
   const { names, variables, signal, warn } = context;
   throwIfAborted(signal, 'Stopped before the run began');
+  const isResumed = (given.resume ?? false) !== false;
+  if (given.allowChanges === true && !isResumed)
+    throw new ConfigError(`${names.name('allowChanges')} needs ${names.name('resume')}: it allows changes to a run that is resumed`);
   await using parts = new Disposers();
   // Its modules are loaded only for a model in this process.
   const { localPolicy } = given.policy?.provider === EMBEDDED ? await import('../policy/local-model.ts') : {};

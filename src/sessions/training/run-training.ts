@@ -10,7 +10,7 @@ import { Transcripts, type TranscriptsOptions } from '../../reports/training/tra
 import type { RoleStats } from '../../schemas/role-stats.ts';
 import type { RunCost } from '../../schemas/run-cost.ts';
 import { withLocalBase } from '../policy/local-base.ts';
-import { compareInputs } from './named-inputs.ts';
+import { compareInputs } from './training-inputs.ts';
 import type { OpenedTraining } from './open-training.ts';
 import { trainingRunsFolder, type TrainingSetup } from './resolve-training.ts';
 import { trainingCost } from './training-cost.ts';

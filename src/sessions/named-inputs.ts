@@ -1,0 +1,64 @@
+/**
+ * Digests of what a run's settings name by path. Under the same path there may be other contents when the run is resumed: an adapter, a module, a corpus. The base, the
+ * rows of the data set and supervised rows are compared by what reads them, row by row.
+ */
+import { existsSync, statSync } from 'node:fs';
+import { isAbsolute, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ConfigError } from '../core/errors.ts';
+import { firstNames } from '../core/first-names.ts';
+import { isInside } from '../files/is-inside.ts';
+import { pathDigests } from '../files/input-digests.ts';
+import { realPath } from '../files/real-path.ts';
+
+/** The digest of each file, by the setting that names it and the file's name. */
+export type NamedInputs = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+/** The last part of a setting whose file the run itself writes, or whose rows are compared one by one. */
+const NOT_COMPARED = /^(dataset|columns|search_index|(.+_)?(output|save|cache|log)(_path|_file|_dir)?)$/;
+
+/** Of every file and folder that texts in `settings` name, by dotted key from `key` on. */
+export async function inputsIn(settings: unknown, key: string): Promise<NamedInputs> {
+  const inputs: Record<string, Record<string, string>> = {};
+  for (const [name, path] of pathsIn(settings, key)) inputs[name] = { ...inputs[name], ...(await pathDigests(path)) };
+  return inputs;
+}
+
+function pathsIn(value: unknown, key: string): (readonly [string, string])[] {
+  if (typeof value === 'string') return namedPaths(value).map((path) => [key, path]);
+  if (typeof value !== 'object' || value === null) return [];
+  if (Array.isArray(value)) return value.flatMap((inner) => pathsIn(inner, key));
+  return Object.entries(value).flatMap(([name, inner]) => (NOT_COMPARED.test(name) ? [] : pathsIn(inner, `${key}.${name}`)));
+}
+
+/** The path that a text is, or that a flag or an assignment in it has (`--chat-template=here.jinja`). */
+function namedPaths(text: string): string[] {
+  const path = [text, text.slice(text.indexOf('=') + 1)].map(pathOf).find((each) => each !== null);
+  return path === undefined ? [] : [path];
+}
+
+function pathOf(text: string): string | null {
+  if (text === '' || text.length > 4096 || /[\0\n]/.test(text)) return null;
+  const path = text.startsWith('file:///') ? fileURLToPath(text) : resolve(text);
+  const found = existsSync(path) ? statSync(path) : null;
+  if (found?.isFile() === true) return path;
+  // A word such as `test` may be a split, and the working directory holds the runs.
+  const isMeant = isAbsolute(text) || /[/\\]/.test(text) || existsSync(join(path, 'manifest.json'));
+  return found?.isDirectory() === true && isMeant && !isInside(realPath(path), realPath('.')) ? path : null;
+}
+
+/** One line for each setting that now names other contents. A setting that was not recorded, as in a run of an earlier version, has nothing to compare. */
+export function changedInputs(before: NamedInputs, now: NamedInputs): readonly { readonly key: string; readonly text: string }[] {
+  return Object.entries(now).flatMap(([key, files]) => {
+    const known = before[key];
+    if (known === undefined) return [];
+    const names = [...new Set([...Object.keys(known), ...Object.keys(files)])].filter((name) => known[name] !== files[name]);
+    return names.length === 0 ? [] : [{ key, text: `${key} names other contents than before: ${firstNames(names)} changed` }];
+  });
+}
+
+/** @param allow the caller's word that goes on all the same, such as `add --allow-changes`; null if it has none */
+export function otherInputsError(text: string, allow: string | null): ConfigError {
+  const goOn = allow === null ? '' : ` ${allow} to go on with the new ones,`;
+  return new ConfigError(`A resumed run must have the inputs that it began with, but ${text}. Restore the files,${goOn} or start a new run.`);
+}

@@ -1,0 +1,141 @@
+import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { TrainingConfigWire } from '../../../src/schemas/training-config.ts';
+import { roleInputs } from '../../../src/sessions/roles/role-inputs.ts';
+import { compareInputs, trainingInputs } from '../../../src/sessions/training/training-inputs.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vf-inputs-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function file(name: string, text: string): string {
+  writeFileSync(join(folder, name), text);
+  return join(folder, name);
+}
+
+/** A run that names an adapter, rollouts, a loss and a credit with parts of their own, an environment, and files and folders in its arguments. */
+function written(): TrainingConfigWire {
+  const adapter = join(folder, 'adapter');
+  mkdirSync(adapter);
+  for (const name of ['adapter_config.json', 'adapter_model.safetensors']) file(`adapter/${name}`, name);
+  file('part.ts', 'export const beta = 1;');
+  for (const name of ['pages', 'index', 'parameter']) mkdirSync(join(folder, name));
+  file('pages/one.png', 'picture');
+  file('index/manifest.json', '{}');
+  file('index/passages.jsonl', 'passages');
+  file('parameter/pipeline_parameter.yaml', 'prompt:\n  template: ask.jinja\n');
+  file('ask.jinja', '{{ question }}');
+  file('server.ts', 'export const tools = {};');
+  file('words.txt', 'words');
+  const args = {
+    corpus: join(folder, 'index'),
+    pages: join(folder, 'pages'),
+    prompts: [file('system.txt', 'Be brief.')],
+    file: file('pipeline.yaml', 'servers:\n  own: ./server.ts\npipeline: [own.ask]\n'),
+    // Rows are compared one by one; the run writes the next one; the others are no files.
+    dataset: file('rows.jsonl', '{}'),
+    output_path: file('out.txt', ''),
+    data_split: 'test',
+    topk: 3,
+  };
+  const wire = {
+    environment: { id: file('environment.ts', "import 'vf-search';"), args, eval_args: { corpus: file('corpus.jsonl', '{}') } },
+    model: { path: 'nano-base', initial_adapter: adapter },
+    rollouts_file: file('rollouts.jsonl', '{"a":1}\n{"b":2}\n'),
+    source: null,
+    algorithm: {
+      advantage: { use: file('credit.ts', "const words = readFileSync(new URL('./words.txt', import.meta.url));") },
+      loss: { use: file('loss.ts', "import { beta } from './part.ts';\nexport const createLoss = () => beta;") },
+    },
+    losses: {},
+  };
+  return wire as unknown as TrainingConfigWire;
+}
+
+describe('compareInputs', () => {
+  it('accepts the inputs that a run began with, rollouts that were added since, and a run of an earlier version', async () => {
+    const wire = written();
+    const inputs = await trainingInputs(wire);
+    expect(Object.entries(inputs).map(([key, files]) => [key, Object.keys(files)])).toEqual([
+      ['model.path', ['tokenizer.json', 'tokenizer_config.json']],
+      ['model.initial_adapter', ['adapter_config.json', 'adapter_model.safetensors']],
+      ['rollouts_file', ['rollouts.jsonl']],
+      ['algorithm.advantage.use', ['credit.ts', 'words.txt']],
+      ['algorithm.loss.use', ['loss.ts', 'part.ts']],
+      ['environment.args.corpus', ['manifest.json']],
+      ['environment.args.pages', ['pages/']],
+      ['environment.args.prompts', ['system.txt']],
+      ['environment.args.file', ['pipeline.yaml', 'server.ts', 'parameter/pipeline_parameter.yaml', 'ask.jinja']],
+      ['environment.eval_args.corpus', ['corpus.jsonl']],
+      ['environment.id', ['environment.ts']],
+    ]);
+    appendFileSync(wire.rollouts_file!, '{"c":3}\n');
+    expect(await compareInputs({ inputs }, { wire, allows: false })).toEqual({ inputs, changes: [] });
+    expect((await compareInputs({}, { wire, allows: false })).changes).toEqual([]);
+  });
+
+  it.each([
+    ['adapter/adapter_model.safetensors', 'model.initial_adapter', 'adapter_model.safetensors'],
+    ['rollouts.jsonl', 'rollouts_file', 'rollouts.jsonl'],
+    ['loss.ts', 'algorithm.loss.use', 'loss.ts, part.ts'],
+    ['part.ts', 'algorithm.loss.use', 'part.ts'],
+    ['credit.ts', 'algorithm.advantage.use', 'credit.ts, words.txt'],
+    ['words.txt', 'algorithm.advantage.use', 'words.txt'],
+    ['index/manifest.json', 'environment.args.corpus', 'manifest.json'],
+    ['pages/one.png', 'environment.args.pages', 'pages/'],
+    ['pages/two.png', 'environment.args.pages', 'pages/'],
+    ['system.txt', 'environment.args.prompts', 'system.txt'],
+    ['server.ts', 'environment.args.file', 'server.ts'],
+    ['ask.jinja', 'environment.args.file', 'ask.jinja'],
+    ['corpus.jsonl', 'environment.eval_args.corpus', 'corpus.jsonl'],
+  ])('refuses another %s by its setting and file, and goes on with it where that is allowed', async (name, key, changed) => {
+    const wire = written();
+    const inputs = await trainingInputs(wire);
+    file(name, 'another');
+    const text = `${key} names other contents than before: ${changed} changed`;
+    const started = `A resumed run must have the inputs that it began with, but ${text}. Restore the files,`;
+    await expect(compareInputs({ inputs }, { wire, allows: false })).rejects.toThrow(
+      `${started} add --allow-changes to go on with the new ones, or start a new run.`,
+    );
+    await expect(compareInputs({ inputs }, { wire, allows: null })).rejects.toThrow(`${started} or start a new run.`);
+    const allowed = await compareInputs({ inputs }, { wire, allows: true });
+    expect(allowed.changes).toEqual([text]);
+    expect(await compareInputs({ inputs: allowed.inputs }, { wire, allows: false })).toMatchObject({ changes: [] });
+  });
+
+  it("goes on with a changed module of the environment, and says so: it may be a correction, as of the environment's rows", async () => {
+    const wire = written();
+    const inputs = await trainingInputs(wire);
+    file('environment.ts', 'export const corrected = true;');
+    expect((await compareInputs({ inputs }, { wire, allows: false })).changes).toEqual([
+      'environment.id names other contents than before: environment.ts changed',
+    ]);
+  });
+
+  it('records nothing of what is not there, of the environments of this package, and of standard input', async () => {
+    const environment = {
+      id: 'search-r1',
+      args: { corpus: 'nq-mini', data_split: 'test', retriever_url: 'http://127.0.0.1:8000/retrieve' },
+      eval_args: {},
+    };
+    const wire = { ...written(), rollouts_file: '-', model: { path: 'owner/name', initial_adapter: null }, algorithm: {}, environment };
+    expect(await trainingInputs(wire as unknown as TrainingConfigWire)).toEqual({});
+  });
+});
+
+describe('roleInputs', () => {
+  it('changes with the model behind an alias and with what it is asked, and not with its server', async () => {
+    const alias = (model: string, url: string, sampling: string) =>
+      file('endpoints.toml', `[[endpoint]]\nendpoint_id = "judge"\nmodel = "${model}"\nurl = "${url}"\nsampling = { ${sampling} }\n`);
+    const digests = (path: string) => roleInputs({ judge: { use: 'judge' }, reader: { use: 'policy' } }, path);
+    const before = await digests(alias('small', 'http://127.0.0.1:1/v1', 'top_k = 1'));
+    expect(Object.keys(before)).toEqual(['roles.judge.use']);
+    expect(await digests(alias('small', 'http://127.0.0.1:2/v1', 'top_k = 1'))).toEqual(before);
+    expect(await digests(alias('large', 'http://127.0.0.1:1/v1', 'top_k = 1'))).not.toEqual(before);
+    expect(await digests(alias('small', 'http://127.0.0.1:1/v1', 'top_k = 2'))).not.toEqual(before);
+  });
+});
