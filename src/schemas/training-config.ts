@@ -7,6 +7,7 @@ import { choice, count, countOrNull, flag, free, number, numberOrNull, positive,
 import { anyOf, filledListOf, filledText, nullable } from './json-schema.ts';
 import { type Camel, camelKeys } from './key-case.ts';
 import { rolesSchema } from './roles-config.ts';
+import { RUN_NAME_PATTERN, RUN_NAME_TITLE } from './run-name.ts';
 import { algorithm, losses, optimizer } from './training-algorithm-config.ts';
 import { sft } from './training-sft-config.ts';
 
@@ -243,10 +244,11 @@ const logging = table('Outputs for metrics in addition to metrics.jsonl.', {
 export const trainingConfigSchema = table('A training run.', {
   name: {
     type: ['string', 'null'],
-    pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$',
-    title: 'at most 64 letters, digits, - and _ (a letter or digit first)',
+    pattern: RUN_NAME_PATTERN,
+    title: RUN_NAME_TITLE,
     default: null,
-    description: 'Name of the run, used for its folder and its adapters. Default: environment and model.',
+    description:
+      'Name of the run in every list, plot and card, and as letters, digits, - and _ in its folder and its adapters. A resume keeps it, or may change it. Default: environment and model.',
   },
   seed: count(
     "Seeds the order of rows, the initial adapter, retries and the embedded engine's sampling. Never sent to a server in another process.",

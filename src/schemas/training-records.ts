@@ -89,6 +89,8 @@ export const TrainingRunSchema = object(
     attempts: listOf(object({ id: text, started_at: text, package_version: text, node_version: text })),
   },
   {
+    /** The run's name for people; absent in runs of earlier versions, whose `config.toml` has it. */
+    name: text,
     /** SHA-256 of the files that a setting names, by setting and file; of rollouts with the number of bytes before it. Absent in runs of earlier versions. */
     inputs: byName(byName(text)),
   },

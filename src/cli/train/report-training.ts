@@ -57,6 +57,8 @@ export async function reportFinished(
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
   }
   const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;
-  const unused = changes.length === 0 ? '' : `. The change of ${changes.map(({ key }) => key).join(', ')} has no effect and was not saved`;
-  note(`vf-train: ${displayPath(directory)} has already finished its ${plural(step, 'step')}${where}; raise --steps to continue${unused}`);
+  const renamed = changes.some(({ key }) => key === 'name') ? `. It is now named ${config.name}; its plots and cards keep the old name` : '';
+  const others = changes.filter(({ key }) => key !== 'name').map(({ key }) => key);
+  const unused = others.length === 0 ? '' : `. The change of ${others.join(', ')} has no effect and was not saved`;
+  note(`vf-train: ${displayPath(directory)} has already finished its ${plural(step, 'step')}${where}; raise --steps to continue${renamed}${unused}`);
 }

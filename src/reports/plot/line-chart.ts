@@ -3,6 +3,7 @@ import { area as areaPath, line as linePath } from 'd3-shape';
 import { type ChartArea, type ChartScale, type ValueRange, drawAxes, stepScale, valueScale } from './chart-axes.ts';
 import { drawEndLabels, type EndLabel } from './chart-labels.ts';
 import { COLORS, FONT_FAMILY, FONT_SIZE, textWidth } from './chart-theme.ts';
+import { clip } from '../text/terminal-text.ts';
 import { svgContent, svgElement, svgText } from './svg-element.ts';
 
 export interface ChartPoint {
@@ -76,7 +77,8 @@ export function svgDocument(
 ): string {
   const { width, height, heading } = size;
   const frame = { xmlns: 'http://www.w3.org/2000/svg', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'font-family': FONT_FAMILY };
-  const title = svgText(heading, { class: 'heading', x: 16, y: 27, fill: COLORS.ink, 'font-size': FONT_SIZE.title });
+  const columns = Math.floor((width - 32) / textWidth('n', FONT_SIZE.title));
+  const title = svgText(clip(heading, columns), { class: 'heading', x: 16, y: 27, fill: COLORS.ink, 'font-size': FONT_SIZE.title });
   // Screen readers read the title element.
   const spoken = svgElement('title', {}, svgContent(heading));
   return `${svgElement('svg', frame, spoken, svgElement('rect', { width, height, fill: COLORS.paper }), title, ...children)}\n`;

@@ -48,7 +48,7 @@ export function modelCard(facts: CardFacts): string {
   return [
     ...frontMatter(facts),
     '',
-    `# ${name}`,
+    `# ${escaped(name)}`,
     '',
     `A LoRA adapter for ${link}, trained with vf-search ${packageVersion}: ${escaped(trained)}. ${which}`,
     '',

@@ -1,4 +1,4 @@
-/** Detects a resumed run that has nothing left to do. Only reads files: opens and changes nothing. */
+/** Detects a resumed run that has nothing left to do. Only reads files, and writes the name that the request gives such a run. */
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { readLines } from '../../files/json-lines.ts';
 import { Checkpoints } from '../../trainer/records/checkpoints.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { isEvaluatedByItself } from '../../trainer/records/usable-version.ts';
-import { readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
+import { readTrainingRun, TrainingDirectory, trainingPaths } from '../../trainer/records/training-directory.ts';
 import type { TrainingOutcome, TrainingPaths } from '../../trainer/training-session.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import type { TrainingSetup } from './resolve-training.ts';
@@ -35,6 +35,7 @@ export async function finishedRun({ config, changes, resumeDirectory }: Training
   const checkpoint = await latestCheckpoint(paths);
   if (checkpoint === null || checkpoint.step < totalSteps(config)) return null;
   if (!isEvaluatedByItself(await readMetrics(paths.metrics), checkpoint)) return null;
+  if (changes.some(({ key }) => key === 'name')) await rename(resumeDirectory, config.name);
   const { step, version, model, directory, adapterDirectory } = checkpoint;
   const outcome: TrainingOutcome = {
     reason: 'finished',
@@ -51,6 +52,11 @@ export async function finishedRun({ config, changes, resumeDirectory }: Training
     resumable: false,
   };
   return { outcome, paths, transcripts: existsSync(paths.transcripts) ? paths.transcripts : null };
+}
+
+async function rename(run: string, name: string): Promise<void> {
+  await using directory = await TrainingDirectory.open(run);
+  await directory.rename(name);
 }
 
 /** Tells whether a change of this setting gives a finished run something to do: more steps, evaluations, or curves. */

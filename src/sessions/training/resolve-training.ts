@@ -197,6 +197,8 @@ async function newestMatch(asked: readonly ConfigLayer[], given: TrainingRequest
   // `-R` alone: the newest run of all.
   const wanted = asked.length === 0 ? null : (await resolveFresh(await freshLayers(asked, given, variables), variables)).wire;
   const options = { allowOptimizer: given.resume?.allowChanges ?? false };
+  // A run may have been named since; a name that the request gives chooses among runs that are otherwise alike.
+  const isNamed = [...asked, ...given.layers].some(({ table }) => typeof table['name'] === 'string');
   const hasRatio =
     (lastValue(asked, 'optimizer', 'warmup_ratio') ?? null) !== null && lastValue(given.layers, 'optimizer', 'warmup_ratio') === undefined;
   let other: { readonly startedAt: string; readonly text: string } | null = null;
@@ -205,8 +207,9 @@ async function newestMatch(asked: readonly ConfigLayer[], given: TrainingRequest
     try {
       const recorded = resolveTrainingConfig([withSecretsOf(recordedLayer(directory), wanted)]).wire;
       const request = hasRatio ? { ...wanted, optimizer: { ...wanted.optimizer, warmup_steps: recorded.optimizer.warmup_steps } } : wanted;
-      const fixed = describeDifferences(recorded, request, options).find(({ changeable }) => !changeable);
-      if (fixed !== undefined && recorded.name === wanted.name && (other === null || startedAt > other.startedAt))
+      const fixed = describeDifferences(recorded, request, options).find(({ key, changeable }) => !changeable || (key === 'name' && isNamed));
+      const isAlike = recorded.name === wanted.name || fixed?.key === 'name';
+      if (fixed !== undefined && isAlike && (other === null || startedAt > other.startedAt))
         other = { startedAt, text: `${basename(directory)} has another ${fixed.key}` };
       return fixed === undefined;
     } catch {

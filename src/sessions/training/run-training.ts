@@ -1,6 +1,5 @@
 /** A training from its resolved configuration to its end: the run's folder, its parts, the loop, its cost. Prints nothing: a host shows the progress. */
 import { createHash, randomBytes } from 'node:crypto';
-import { basename } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
 import { packageVersion } from '../../data/package-root.ts';
 import { redactionOf } from '../../evaluate/redaction.ts';
@@ -9,6 +8,7 @@ import { renderConfig } from '../../reports/training/render-config.ts';
 import { Transcripts, type TranscriptsOptions } from '../../reports/training/transcripts.ts';
 import type { RoleStats } from '../../schemas/role-stats.ts';
 import type { RunCost } from '../../schemas/run-cost.ts';
+import { folderOfName } from '../../schemas/run-name.ts';
 import { withLocalBase } from '../policy/local-base.ts';
 import { compareInputs } from './training-inputs.ts';
 import type { OpenedTraining } from './open-training.ts';
@@ -108,7 +108,7 @@ export async function openDirectory(setup: TrainingSetup): Promise<TrainingDirec
     });
   }
   const directory = await TrainingDirectory.open(resumeDirectory);
-  if (changes.length > 0) directory.changeConfig({ config: text, configDigest });
+  if (changes.length > 0) directory.changeConfig({ name: config.name, config: text, configDigest });
   return directory;
 }
 
@@ -135,7 +135,7 @@ async function runIn(directory: TrainingDirectory, { setup, config }: Run, host:
       ...host,
       config,
       changed: {
-        changes: [...setup.changes.map((change) => host.redact(differenceText(change))), ...changes],
+        changes: [...setup.changes.filter(({ key }) => key !== 'name').map((change) => host.redact(differenceText(change))), ...changes],
         isEvaluatedAgain: setup.changes.some(({ key }) => key === 'evaluation.temperature'),
         isUpdatedOtherwise: setup.changes.some(({ key }) => /^(optimizer|algorithm)\.|^sft\.learning_rate$/.test(key)),
       },
@@ -164,7 +164,7 @@ async function runIn(directory: TrainingDirectory, { setup, config }: Run, host:
 
 /** `<run>-<random>`: unique, and short enough for a model name. */
 export function attemptName(runName: string): string {
-  return `${basename(runName).slice(0, 40)}-${randomBytes(3).toString('hex')}`;
+  return `${folderOfName(runName).slice(0, 40)}-${randomBytes(3).toString('hex')}`;
 }
 
 export interface OpenCurvesOptions {
@@ -192,7 +192,7 @@ export function openCurves({ setup, directory, configText, secrets, warn: onFail
     const wandbRun: WandbRun = {
       // The part of the folder's name that is unique.
       id: run.run_id.split('--').at(-1)!,
-      name: setup.config.name ?? setup.config.environment.id,
+      name: setup.config.name,
       project: wandb.project,
       entity: wandb.entity,
       group: wandb.group ?? run.run_id,

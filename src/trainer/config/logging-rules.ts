@@ -28,11 +28,6 @@ export const LOGGING_RULES: readonly ConfigRule[] = [
     problem: ({ logging }) =>
       `logging.wandb.tags may have up to ${MOST_TAG} characters each, got ${shown(longTag(logging.wandb) ?? '')}, which Weights & Biases refuses`,
   },
-  {
-    key: 'name',
-    wrong: ({ logging, name }) => logging.wandb !== null && (name ?? '').length > MOST_NAME,
-    problem: ({ name }) => `name may have up to ${MOST_NAME} characters with Weights & Biases, got ${name?.length}; shorten it`,
-  },
 ];
 
 /** What is wrong with a name, as the end of `the name ...`; null if nothing is. */

@@ -16,6 +16,7 @@ import {
   withDefaults,
 } from '../../schemas/config-keys.ts';
 import { limitsBeside } from '../../schemas/merge-role-tables.ts';
+import { folderOfName } from '../../schemas/run-name.ts';
 import { schemaCheck } from '../../schemas/schema-check.ts';
 import { type TrainingConfig, trainingConfigFromWire, trainingConfigSchema, type TrainingConfigWire } from '../../schemas/training-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
@@ -88,15 +89,14 @@ export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedC
   return { config: { ...trainingConfigFromWire(wire), name: wire.name }, wire, origin: origins.of };
 }
 
-/** For example `search-r1-nano-base`: the last path parts of environment and model, limited to the characters of a run name. */
+/** For example `search-r1-nano-base`: the last path parts of environment and model, limited to the characters of a folder's name. */
 export function defaultRunName(environment: string, model: string): string {
   const lastPart = (text: string) =>
     text
       .replace(/[/\\]+$/, '')
       .split(/[/\\]/)
       .at(-1)!;
-  const name = `${lastPart(environment)}-${lastPart(model)}`.replace(/[^A-Za-z0-9_-]+/g, '-');
-  return name.replace(/^[^A-Za-z0-9]+/, '').slice(0, 64) || 'run';
+  return folderOfName(`${lastPart(environment)}-${lastPart(model)}`);
 }
 
 class Origins {

@@ -10,6 +10,7 @@ import { isObject } from '../../schemas/is-object.ts';
 
 /** Dotted keys; a table means every key in it. */
 export const CHANGEABLE_ON_RESUME: readonly string[] = [
+  'name',
   'steps',
   'output_dir',
   'policy',

@@ -8,6 +8,7 @@ import { folderProblem, makeFolder } from '../../files/make-folder.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import { parseWire } from '../../schemas/results.ts';
+import { folderOfName } from '../../schemas/run-name.ts';
 import { TrainingRunSchema, type WireTrainingRun } from '../../schemas/training-records.ts';
 import { type RunDirectory, TRAINING_FILES, type TrainingPaths } from '../training-session.ts';
 
@@ -15,8 +16,11 @@ export function trainingPaths(directory: string): TrainingPaths {
   return Object.fromEntries(Object.entries(TRAINING_FILES).map(([name, file]) => [name, resolve(directory, file)])) as unknown as TrainingPaths;
 }
 
-/** The text of config.toml. */
+/** The configuration as the run's files record it. */
 export interface ConfigText {
+  /** The run's name for people. */
+  readonly name: string;
+  /** The text of config.toml. */
   /** Free of secrets. */
   readonly config: string;
   readonly configDigest: string;
@@ -25,9 +29,7 @@ export interface ConfigText {
 export interface NewTrainingRun extends ConfigText {
   /** Parent of the run's folder; created if missing. */
   readonly outputDirectory: string;
-  /** The user's name for the run: letters, digits, `-` and `_`. */
-  readonly name: string;
-  /** Short and unique: the folder is `<name>--<id>`. */
+  /** Short and unique: the folder is `<name>--<id>`, with the name as letters, digits, `-` and `_`. */
   readonly id: string;
   readonly startedAt: Date;
 }
@@ -61,7 +63,7 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
 
   /** Creates a folder. `run.json`, which makes it a run, is written last. Throws ConfigError if the folder exists or cannot be created. */
   static async create(options: NewTrainingRun): Promise<TrainingDirectory> {
-    const path = resolve(options.outputDirectory, `${options.name}--${options.id}`);
+    const path = resolve(options.outputDirectory, `${folderOfName(options.name)}--${options.id}`);
     try {
       makeFolder(options.outputDirectory);
       await mkdir(path);
@@ -77,6 +79,7 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
     const run: WireTrainingRun = {
       schema_version: 2,
       run_id: basename(path),
+      name: options.name,
       started_at: options.startedAt.toISOString(),
       finished_at: null,
       config_digest: options.configDigest,
@@ -150,7 +153,7 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
     await this.#save({
       ...this.#run,
       finished_at: null,
-      ...(changed === null ? {} : { config_digest: changed.configDigest }),
+      ...(changed === null ? {} : { name: changed.name, config_digest: changed.configDigest }),
       ...(hasOthers ? { inputs } : {}),
     });
   }
@@ -175,6 +178,17 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
   async removeUnused(): Promise<void> {
     if (existsSync(this.paths.policyLog) || (await this.holdsWork())) return;
     await rm(this.path, { recursive: true, force: true });
+  }
+
+  /** Gives a run that goes on no further another name, in both files that record it. */
+  async rename(name: string): Promise<void> {
+    // JSON's escapes are valid TOML.
+    const line = `name = ${JSON.stringify(name)}`;
+    const [head = ''] = (await this.readConfig()).split(/^\[/m, 1);
+    const renamed = /^name *=.*$/m.test(head) ? head.replace(/^name *=.*$/m, () => line) : `${line}\n${head}`;
+    const rest = (await this.readConfig()).slice(head.length);
+    await replaceFile(this.paths.config, (write) => write(Buffer.from(`${renamed}${rest}`, 'utf8')));
+    await this.#save({ ...this.#run, name });
   }
 
   /** Records that the run reached its last step. */

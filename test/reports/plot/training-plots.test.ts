@@ -62,6 +62,13 @@ describe('rewardPlot', () => {
     expect(texts(svg, 'end-label').toSorted()).toEqual(['held-out', 'training']);
   });
 
+  it('cuts a name that is wider than the plot, and keeps it whole for screen readers', () => {
+    const drawn = parseSvg(rewardPlot(trainingRows(), { name: '宽'.repeat(80) }));
+    const [heading] = texts(drawn, 'heading');
+    expect(heading).toMatch(/^宽{30,42}…$/);
+    expect(findNodes(drawn, ({ name }) => name === 'title')[0]!.text).toBe(`${'宽'.repeat(80)}: reward`);
+  });
+
   it('keeps labels of lines that end together apart', () => {
     const [first, second] = findNodes(svg, withClass('end-label')).map(({ attributes }) => Number(attributes['y']));
     expect(Math.abs(second! - first!)).toBeGreaterThanOrEqual(12);

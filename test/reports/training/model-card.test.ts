@@ -122,6 +122,12 @@ vf-train config.toml --launch
     expect(tableOf({ ...FACTS, columns: [many] })).toHaveLength(14);
   });
 
+  it('shows the name of the run as text, whatever it holds', () => {
+    const card = modelCard({ ...FACTS, name: '<img src=x> [a](http://evil) # "b": c' });
+    expect(card).toContain('\n# \\<img src=x\\> \\[a\\](http://evil) \\# "b": c\n');
+    expect(card).toContain('\n  - name: "<img src=x> [a](http://evil) # \\"b\\": c"\n');
+  });
+
   it('quotes what YAML would read otherwise, and fences a command that holds a fence', () => {
     const odd = modelCard({ ...FACTS, tags: ['no', '1e3', 'a: b'], command: 'echo "```"' });
     expect(odd).toContain('  - "no"\n  - "1e3"\n  - "a: b"\nmodel-index:');

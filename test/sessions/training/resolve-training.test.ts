@@ -179,6 +179,19 @@ describe('resolveTraining', () => {
     });
     const elsewhere = await read([...START, '--name', 'fresh', '-o', folder, '-R']);
     expect(elsewhere.notices).toEqual([expect.stringMatching(/that this configuration can resume; starting a new one/)]);
+    const named = await recordRun([...START, '--seed', '3', '--name', 'warm start: lr 1e-4'], 3);
+    expect(named).toMatch(/\/warm-start-lr-1e-4--2$/);
+    const [byName, without] = [
+      await read([...START, '--seed', '3', '--name', 'warm start: lr 1e-4', '-o', folder, '-R']),
+      await read([...START, '--seed', '3', '-o', folder, '-R']),
+    ];
+    expect([byName, without].map(({ resumeDirectory, changes, config }) => [resumeDirectory, changes, config.name])).toEqual(
+      Array.from({ length: 2 }, () => [named, [], 'warm start: lr 1e-4']),
+    );
+    const other = await read([...START, '--seed', '3', '--name', 'cold', '-o', folder, '-R']);
+    expect(other.notices).toEqual([expect.stringMatching(/can resume \(warm-start-lr-1e-4--2 has another name\); starting a new one/)]);
+    const renamed = await read(['-R', named, '--name', 'cold']);
+    expect(renamed).toMatchObject({ resumeDirectory: named, config: { name: 'cold' }, changes: [{ key: 'name', changeable: true }] });
     await expect(read(['-R', '-o', join(folder, 'empty')])).rejects.toThrow(/There is no run to resume under/);
     expect(existsSync(join(folder, 'empty'))).toBe(false);
   });

@@ -191,7 +191,10 @@ describe('resolveTrainingConfig', () => {
     ],
     [{ policy: { launch: { env: { A: 1 } } } }, 'policy.launch.env (--set) must be a table of strings, got a table'],
     [{ policy: { launch: { args: ['a', 1] } } }, /policy.launch.args \(--set\) must be a list of strings/],
-    [{ name: 'my run' }, 'name (--set) must be at most 64 letters, digits, - and _ (a letter or digit first) or null, got "my run"'],
+    [
+      { name: 'my\nrun' },
+      'name (--set) must be one line of visible text without spaces at its ends, of at most 80 characters or null, got "my\\nrun"',
+    ],
     [{ model: { path: '' } }, 'model.path (--set) must be a non-empty string, got ""'],
     [{ environment: { args: { serper_api_key: '***' } } }, /environment.args.serper_api_key is a secret/],
   ])('refuses %j in one line', (table, message) => {

@@ -20,6 +20,7 @@ const resolve = (table: Record<string, unknown> = {}) =>
 describe('assertResumable', () => {
   it.each([
     { steps: 200 },
+    { name: 'another name' },
     { policy: { base_url: null, launch: {} } },
     { backend: { device: 'cpu', threads: 2 } },
     { evaluation: { every: 5 }, checkpoint: { keep: 0 }, guards: { on_alarm: 'stop' } },

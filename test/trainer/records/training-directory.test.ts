@@ -78,12 +78,30 @@ describe('TrainingDirectory', () => {
     await using made = await create('1');
     const onFile = async () => [await readFile(made.paths.config, 'utf8'), (await readTrainingRun(made.path)).config_digest];
     const before = await onFile();
-    made.changeConfig({ config: 'seed = 3\nsteps = 9\n', configDigest: 'def' });
+    made.changeConfig({ name: 'other', config: 'seed = 3\nsteps = 9\n', configDigest: 'def' });
     expect(await onFile()).toEqual(before);
+    expect(made.run.name).toBe('nano-grpo');
     expect(await made.readConfig()).toBe('seed = 3\nsteps = 9\n');
     await made.begin();
     expect([await made.readConfig(), made.run.config_digest]).toEqual(['seed = 3\nsteps = 9\n', 'def']);
     expect(await readFile(made.paths.config, 'utf8')).toBe('seed = 3\nsteps = 9\n');
+    expect((await readTrainingRun(made.path)).name).toBe('other');
+  });
+
+  it.each([
+    [
+      '# heading\nname = "nano-grpo"  # default\nsteps = 9\n[roles]\nname = "judge"\n',
+      '# heading\nname = "a \\"$&\\" b"\nsteps = 9\n[roles]\nname = "judge"\n',
+    ],
+    ['steps = 9\n[roles]\nname = "judge"\n', 'name = "a \\"$&\\" b"\nsteps = 9\n[roles]\nname = "judge"\n'],
+  ])('gives a run that has ended another name in both of its files', async (config, renamed) => {
+    await using made = await create('1');
+    made.changeConfig({ name: 'nano-grpo', config, configDigest: 'def' });
+    await made.begin();
+    await made.finish(new Date(5));
+    await made.rename('a "$&" b');
+    expect(await readFile(made.paths.config, 'utf8')).toBe(renamed);
+    expect(await readTrainingRun(made.path)).toMatchObject({ name: 'a "$&" b', run_id: 'nano-grpo--1', finished_at: new Date(5).toISOString() });
   });
 
   it('has one writer at a time', async () => {

@@ -1,0 +1,27 @@
+/** The name of a run: a text for people, next to the run's id, which is its folder. It shows in every list, view, comparison and file of the run. */
+
+/**
+ * Visible text of one line. Refused are control characters, halves of surrogate pairs, unassigned and private characters, line separators, fillers, and all that
+ * hides or reorders text; the two joiners stay, because scripts and emoji need them.
+ */
+const CHARACTER = String.raw`(?:(?![\u115f\u1160\u3164\uffa0])[^\p{C}\p{Zl}\p{Zp}]|[\u200c\u200d])`;
+
+const MOST_CHARACTERS = 80;
+
+/** Of JSON Schema; with the flag `u`. */
+export const RUN_NAME_PATTERN = String.raw`^(?=.*[\p{L}\p{N}\p{P}\p{S}])(?!\s)${CHARACTER}{1,${MOST_CHARACTERS}}(?<!\s)$`;
+
+/** The texts that the pattern allows, in words. */
+export const RUN_NAME_TITLE = `one line of visible text without spaces at its ends, of at most ${MOST_CHARACTERS} characters`;
+
+const NAME = new RegExp(RUN_NAME_PATTERN, 'u');
+
+export function isRunName(text: string): boolean {
+  return NAME.test(text);
+}
+
+/** The name as part of a path, of an address and of a model's name: letters, digits, `-` and `_`, at most 64; `run` for a name without any of these. */
+export function folderOfName(name: string): string {
+  const plain = name.replace(/[^A-Za-z0-9_-]+/g, '-').replace(/^[^A-Za-z0-9]+|-+$/g, '');
+  return plain.slice(0, 64) || 'run';
+}
