@@ -67,6 +67,7 @@ class Environment:
         """
         Sends a sample for a turn of each episode: `{"episode_id", "turn", "token_ids", "logprobs", "finish_reason"}` or `{..., "text"}`. Returns, in order, the
         next turn, the end `{"done": True, "rollout"}`, or `{"error"}` for an entry that is refused. The same sample again gets the same answer.
+        Where the environment said what the turn was worth by itself, the answer has it as `turn_reward`, and the rollout has those of all turns as `turn_rewards`.
 
         An error that is `retryable` says that the answer is not there yet: send `{"episode_id"}` alone to wait for it. A request takes 1,024 samples; the end of
         an episode that is scored with others waits for theirs until the step timeout, if they come in a later request.

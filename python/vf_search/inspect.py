@@ -61,7 +61,7 @@ def rollout(served: Environment) -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         played = state.store.get("rollout")
         values = {name: played["metrics"].get(name, float("nan")) for name in names}  # Inspect leaves NaN out of its means.
-        return Score(value={**values, "reward": played["reward"]}, metadata={key: played[key] for key in ("stop_condition", "is_truncated", "num_turns")})
+        return Score(value={**values, "reward": played["reward"]}, metadata={key: played[key] for key in ("stop_condition", "is_truncated", "num_turns", "turn_rewards") if key in played})
 
     return score
 

@@ -75,5 +75,6 @@ def _columns(rollout: dict[str, Any], trainer: Any) -> dict[str, Any]:
         "env_mask": rollout["loss_mask"][kept] + [0] * len(end),
         "logprobs": [value or 0.0 for value in rollout["logprobs"][kept]] + [0.0] * len(end),
         "vf_reward": rollout["reward"],
+        "vf_turn_rewards": rollout.get("turn_rewards", []),
         "vf_error": message_of(rollout),
     }

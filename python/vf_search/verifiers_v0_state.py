@@ -16,14 +16,16 @@ def fill_state(state: vf.State, messages: list[dict[str, Any]], error: dict[str,
     state.update(completion=messages[said[0] :] if said else [], error=failure, is_completed=error is None, is_truncated=played["is_truncated"])
     state.update(stop_condition=played["stop_condition"], scores={**played["metrics"], "reward": played["reward"] or 0.0})
     turns = [segment for segment in played.get("segments", []) if segment["kind"] == "model"]
+    rewards = dict(enumerate(played.get("turn_rewards", [])))
     for place, turn in enumerate(turns):
         at = said[place] if len(said) == len(turns) else said[-1]  # In continuation format all turns are one message.
         is_cut, end = played["is_truncated"] and turn is turns[-1], turn["end"]
         usage = Usage(prompt_tokens=turn["start"], completion_tokens=end - turn["start"], total_tokens=end, reasoning_tokens=0)
         message = ResponseMessage(content=messages[at]["content"], finish_reason="length" if is_cut else "stop", is_truncated=is_cut)
         response = Response(id=f"{played['rollout_id']}/{place}", created=0, model=state["model"], usage=usage, message=message)
-        common: Any = {"is_truncated": is_cut, "trajectory_id": state["trajectory_id"], "reward": None, "advantage": None, "extras": {}}
-        step = TrajectoryStep(prompt=messages[:at], completion=[messages[at]], response=response, tokens=_tokens(played, turn, is_cut), **common)
+        common: Any = {"is_truncated": is_cut, "trajectory_id": state["trajectory_id"], "reward": None, "advantage": None}
+        extras = {"turn_reward": rewards[place]} if rewards.get(place) is not None else {}
+        step = TrajectoryStep(prompt=messages[:at], completion=[messages[at]], response=response, tokens=_tokens(played, turn, is_cut), extras=extras, **common)
         state["trajectory"].append(step)
 
 

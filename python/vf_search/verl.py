@@ -67,6 +67,7 @@ class VfSearchAgentLoop(AgentLoopBase):
             raise VfSearchError(f"The prompt of {row['example_id']} has {start} tokens. Set data.max_prompt_length to at least {start}.")
         kept = slice(start, start + limits.response_length)
         scores = {name: played["metrics"].get(name, float("nan")) for name in names}
+        turn_scores = [float("nan") if score is None else score for score in played.get("turn_rewards", [])]
         return AgentLoopOutput(
             prompt_ids=played["token_ids"][:start],
             response_ids=played["token_ids"][kept],
@@ -75,5 +76,5 @@ class VfSearchAgentLoop(AgentLoopBase):
             reward_score=played["reward"],
             num_turns=len(played["segments"]),
             metrics=AgentLoopMetrics(generate_sequences=timing["generate_sequences"]),
-            extra_fields={"reward_extra_info": scores, "stop_condition": played["stop_condition"], "turn_scores": [], "tool_rewards": [], **steps},
+            extra_fields={"reward_extra_info": scores, "stop_condition": played["stop_condition"], "turn_scores": turn_scores, "tool_rewards": [], **steps},
         )

@@ -135,6 +135,7 @@ class Caller {
   readonly #parts: CallerParts;
   #policy: PolicyRef;
   #turn = 0;
+  #turnReward: number | null = null;
   #state: 'idle' | 'asking' | 'released' = 'idle';
 
   constructor({ ask, onPlayed }: CallerPolicyOptions, parts: CallerParts) {
@@ -148,6 +149,16 @@ class Caller {
   /** Number of questions that were answered. */
   get turn(): number {
     return this.#turn;
+  }
+
+  /** The field of a question that says what the turn before was worth. */
+  get rewarded(): Pick<CallerQuestion, 'turnReward'> {
+    return this.#turnReward === null ? {} : { turnReward: this.#turnReward };
+  }
+
+  /** Takes what the environment said of the last turn. */
+  reward(reward: number | null): void {
+    this.#turnReward = reward;
   }
 
   /** The version of the last answer that had one. */
@@ -179,6 +190,7 @@ class Caller {
         );
       }
       this.#turn += 1;
+      this.#turnReward = null;
       const { version = null } = answer;
       if (version !== null) this.#policy = { ...this.#policy, version };
       return answer;
@@ -241,14 +253,18 @@ class CallerTokenLease implements TokenLease {
     }
     const appendIds = prompt.slice(cut ? 0 : this.#length);
     const { vocabularySize, bytes } = this.#tokenizer;
-    const { turn } = this.#caller;
-    const question: TokenQuestion = { kind: 'tokens', turn, stop, maxNewTokens, appendIds, contextLength: prompt.length };
+    const { turn, rewarded } = this.#caller;
+    const question: TokenQuestion = { kind: 'tokens', turn, ...rewarded, stop, maxNewTokens, appendIds, contextLength: prompt.length };
     const answer = await this.#caller.ask(question, signal, { prompt, sampling });
     this.#length = prompt.length;
     assertTokens(question, answer, vocabularySize);
     assertLogProbs(answer.logProbs);
     const sample = sampleOfIds(answer, { bytes, prompt, stop, closingToken: this.#closingToken });
     return { ...sample, usage: { promptTokens: prompt.length, completionTokens: sample.ids.length, cachedTokens: null } };
+  }
+
+  onTurnReward(reward: number | null): void {
+    this.#caller.reward(reward);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -270,11 +286,16 @@ class CallerChatLease implements ChatLease {
 
   async generate({ prompt, stop, maxNewTokens, tools = [], prefill, signal }: GenerateRequest<readonly Message[]>): Promise<TextSample> {
     if (prefill !== undefined) throw new ConfigError('A caller cannot continue a turn that is already open. Play this environment by token ids.');
-    const question: ChatQuestion = { kind: 'chat', turn: this.#caller.turn, stop, maxNewTokens, messages: prompt, tools };
+    const { turn, rewarded } = this.#caller;
+    const question: ChatQuestion = { kind: 'chat', turn, ...rewarded, stop, maxNewTokens, messages: prompt, tools };
     const { text, finish, stopReason, usage = UNCOUNTED } = await this.#caller.ask(question, signal);
     const kept = restoreStop(text, { named: stopReason, isCut: finish === 'length' }, stop);
     const end = typeof kept.stopReason === 'string' ? 'stop' : finish;
     return { text: kept.text, finish: end, stopReason: kept.stopReason, usage, ...(kept.isGuess ? { stopIsGuess: true } : {}) };
+  }
+
+  onTurnReward(reward: number | null): void {
+    this.#caller.reward(reward);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -12,6 +12,8 @@ import type { TextSample, Usage } from './policy-client.ts';
 interface QuestionBase {
   /** 0 for the first generation of the rollout. */
   readonly turn: number;
+  /** What the environment said that the turn before was worth by itself. @default it said nothing */
+  readonly turnReward?: number;
   /** Strings that end the generation. The caller may sample past them; the text after them is dropped. */
   readonly stop: readonly string[];
   /** Most new tokens, at least 1; null leaves the limit to the caller. */

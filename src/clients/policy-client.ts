@@ -109,6 +109,8 @@ export interface TokenSample extends TextSample, SampledTokens {}
 
 interface LeaseBase extends AsyncDisposable {
   readonly policy: PolicyRef;
+  /** Told after each step of the environment what it said that the turn was worth by itself; null if it said nothing. @default not told */
+  onTurnReward?(reward: number | null): void;
 }
 
 export interface LeaseOptions {

@@ -3,6 +3,8 @@ import { ConfigError } from '../core/errors.ts';
 import { ResultSchema, TokensSchema, type WireMetadata, type WireResult, type WireTokens } from '../schemas/results.ts';
 import { exportLine, exportProblem, type RolloutExport } from '../schemas/rollout-export.ts';
 import { roleAndTask } from '../rollouts/rollout-columns.ts';
+import { turnsOfGenerations } from '../rollouts/turns-of-generations.ts';
+import { sampledPlaces } from '../schemas/turn-columns.ts';
 import { type TokensRow, tokensRowLine } from '../schemas/demonstration-row.ts';
 import { recordedMetrics } from './recorded-rollout.ts';
 import { runFiles } from './run-files.ts';
@@ -62,7 +64,10 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     else if (result.is_cut) counts.cut += 1;
     // A row without a token to learn is refused. Files of earlier versions hold a reward for a rollout that was not played.
     else if (result.num_turns === 0 || (options.asDemonstrations === true && result.token_usage.output_tokens === 0)) counts.unplayed += 1;
-    else waiting.set(result.rollout_id, { ...exportHead(metadata, result), index: result.rollout_index });
+    else {
+      const turns = result.generations.map(({ kept_tokens: keptTokens, reward }) => ({ keptTokens, ...(reward === undefined ? {} : { reward }) }));
+      waiting.set(result.rollout_id, { ...exportHead(metadata, result), index: result.rollout_index, turns });
+    }
   });
   const unselected = unselectedIds([...waiting.values()], options);
   for (const id of unselected) waiting.delete(id);
@@ -70,8 +75,8 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     const found = waiting.get(tokens.rollout_id);
     if (found === undefined) return;
     waiting.delete(tokens.rollout_id);
-    const { index: _, ...head } = found;
-    const rollout = exported(head, tokens);
+    const { index: _, turns, ...head } = found;
+    const rollout = { ...exported(head, tokens), ...turnsOfGenerations(turns, sampledPlaces(tokens.loss_mask)) };
     const problem = exportProblem(rollout);
     if (problem !== null) throw new ConfigError(`The tokens of rollout ${tokens.rollout_id} in ${files.tokens} do not agree: ${problem}`);
     if (options.asDemonstrations === true && !rollout.loss_mask.includes(1)) {
@@ -89,6 +94,7 @@ type SelectedBy = Pick<RolloutExport, 'rollout_id' | 'group_id' | 'reward'> & { 
 
 interface Waiting extends ExportHead {
   readonly index: number;
+  readonly turns: Parameters<typeof turnsOfGenerations>[0];
 }
 
 /** Rollouts below the lowest reward, or beyond the best of their group. */
@@ -105,7 +111,18 @@ export function unselectedIds(heads: readonly SelectedBy[], { minReward = -Infin
 }
 
 /** A rollout as a supervised row: the tokens that the policy saw, and which of them it wrote. */
-export function demonstrationRow({ example_id, group_id, task, reward, token_ids, loss_mask, tokenizer_hash, images }: RolloutExport): TokensRow {
+export function demonstrationRow({
+  example_id,
+  group_id,
+  task,
+  reward,
+  token_ids,
+  loss_mask,
+  tokenizer_hash,
+  turn_tokens,
+  turn_rewards,
+  images,
+}: RolloutExport): TokensRow {
   return {
     example_id,
     group_id,
@@ -114,11 +131,13 @@ export function demonstrationRow({ example_id, group_id, task, reward, token_ids
     token_ids,
     loss_mask,
     tokenizer_hash,
+    ...(turn_tokens === undefined ? {} : { turn_tokens }),
+    ...(turn_rewards === undefined ? {} : { turn_rewards }),
     ...(images === undefined ? {} : { images }),
   };
 }
 
-type ExportHead = Omit<RolloutExport, keyof WireTokens> & Pick<RolloutExport, 'rollout_id'>;
+type ExportHead = Omit<RolloutExport, keyof WireTokens | 'turn_tokens' | 'turn_rewards'> & Pick<RolloutExport, 'rollout_id'>;
 
 /** The columns of an exported line that come from the results. They are held until the rollout's tokens are read; texts are not. */
 function exportHead({ sampling_args: sampling, policy }: WireMetadata, result: WireResult): ExportHead {

@@ -3,6 +3,7 @@ import type { Row } from '../core/dataset.ts';
 import { completionMessages, wireMessage } from '../rollouts/message-columns.ts';
 import { bufferColumns, factColumns, usageColumns } from '../rollouts/rollout-columns.ts';
 import type { Rollout, RolloutTiming } from '../rollouts/rollout.ts';
+import { turnsOfGenerations } from '../rollouts/turns-of-generations.ts';
 import type { WireResult, WireTokens } from '../schemas/results.ts';
 import type { Redaction } from './redaction.ts';
 
@@ -50,6 +51,7 @@ function v0Columns<R extends Row>(rollout: Rollout<R>, metrics: WireResult['metr
 function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: RecordOptions) {
   return {
     ...factColumns(rollout),
+    ...turnsOfGenerations(rollout.generations, null),
     attempts: rollout.attempts,
     ...(rollout.repeatedUsage === undefined ? {} : { repeated_usage: usageColumns(rollout.repeatedUsage) }),
     seed,

@@ -32,6 +32,8 @@ export interface DrivenEpisode extends AsyncDisposable {
   readonly state: Readonly<Record<string, unknown>>;
   /** The reason why the episode is over; null while it goes on. */
   readonly stop: StopCondition | null;
+  /** What the environment said that each turn was worth by itself; null where it said nothing. They are not part of the episode's reward. [turns so far] */
+  readonly turnRewards: readonly (number | null)[];
   /**
    * Gives the model's turn to the environment: its text, or an assistant message with `toolCalls` of `{ id, name, arguments }`, where `arguments` is the JSON
    * text that the model wrote. Rejects with EnvironmentError once the episode is over.

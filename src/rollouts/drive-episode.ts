@@ -11,6 +11,7 @@ import { spelledCalls } from '../core/spelled-calls.ts';
 import { isToolCall } from '../core/tool-calls.ts';
 import { readsThoughts } from '../core/reads-thoughts.ts';
 import { ChatTranscript } from './chat-transcript.ts';
+import { checkedTurnReward } from './checked-turn-reward.ts';
 
 export interface DriveOptions {
   readonly seed: number;
@@ -47,6 +48,7 @@ export async function driveEpisode<R extends Row>(environment: Environment<R>, r
   });
   let stop: StopCondition | null = null;
   let nextPrefill = prefill;
+  const turnRewards: (number | null)[] = [];
   return {
     prompt,
     tools,
@@ -63,6 +65,9 @@ export async function driveEpisode<R extends Row>(environment: Environment<R>, r
     get stop() {
       return stop;
     },
+    get turnRewards() {
+      return [...turnRewards];
+    },
     async step(reply: string | Message): Promise<void> {
       if (stop !== null) throw new EnvironmentError(`The episode is over (${stop}). Start another one.`);
       const { content, toolCalls } = turnOf(reply);
@@ -71,7 +76,8 @@ export async function driveEpisode<R extends Row>(environment: Environment<R>, r
       const kept = sample.text.slice(0, episode.keep(sample.text));
       const { toolCalls: attempts } = transcript.commit(sample, kept.length);
       const step = episode.step(kept, { finish: 'stop', stopReason: null, toolCalls: attempts, signal });
-      const { observation, stop: end, next } = await untilAborted(step, signal);
+      const { observation, stop: end, next, reward } = await untilAborted(step, signal);
+      turnRewards.push(reward === undefined ? null : checkedTurnReward(reward, turnRewards.length + 1));
       if (observation !== null) await transcript.observe(observation);
       stop = end;
       nextPrefill = next?.prefill ?? prefill;

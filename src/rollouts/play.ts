@@ -98,7 +98,7 @@ async function playStarted<R extends Row>(episode: Episode, options: PlayOptions
 }
 
 async function playTurns<R extends Row>(episode: Episode, transcript: Transcript, options: PlayOptions<R>, record: Recorder): Promise<StopCondition> {
-  const { signal, sampling, capabilities } = options;
+  const { lease, signal, sampling, capabilities } = options;
   const { completionTokens = Infinity } = episode.limits ?? options.environment.limits;
   const trace = record.events === null ? {} : { trace: record.trace.bind(record) };
   let left = completionTokens * (capabilities.lengthScale ?? 1);
@@ -135,6 +135,7 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
     } = await untilAborted(episode.step(kept, { finish, stopReason, toolCalls, ...opened, ...trace, signal }), signal);
     if (observation) assertObservation(observation);
     if (reward !== undefined) record.rewardTurn(reward);
+    lease.onTurnReward?.(reward ?? null);
     record.enter('prompt');
     if (observation) await transcript.observe(observation, { isLast: stop !== null });
     else if (stop !== null) record.keepEnd(transcript.end());

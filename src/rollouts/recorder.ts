@@ -3,9 +3,10 @@ import type { PolicyRef } from '../clients/policy-client.ts';
 import { isCancelled } from '../core/abort.ts';
 import { messagesProblem } from '../core/check-messages.ts';
 import type { StopCondition, TurnFormat } from '../core/environment.ts';
-import { CancelledError, PromptTooLongError, UnplayedError, RewardError } from '../core/errors.ts';
+import { CancelledError, PromptTooLongError, UnplayedError } from '../core/errors.ts';
 import type { AskedRecord } from '../core/model.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
+import { checkedTurnReward } from './checked-turn-reward.ts';
 import type { EpisodeEvent } from './episode-event.ts';
 import { type Generation, type Played, type RolloutPhase, rolloutError } from './rollout.ts';
 import { callUsage, sumUsage } from './sum-usage.ts';
@@ -63,13 +64,10 @@ export class Recorder {
     if (tokens > 0) this.generations[this.generations.length - 1] = { ...last, keptTokens: (last.keptTokens ?? 0) + tokens };
   }
 
-  /** Adds the reward of the last generation. Throws RewardError for one that is no finite number, because a failure is never a reward of 0. */
+  /** Adds the reward of the last generation. Throws RewardError for one that is no finite number. */
   rewardTurn(reward: number): void {
-    if (!Number.isFinite(reward))
-      throw new RewardError(
-        `The environment's step gave turn ${this.generations.length} the reward ${String(reward)}. It must be a finite number, or left out.`,
-      );
-    this.generations.push({ ...this.generations.pop()!, reward: reward + 0 });
+    const checked = checkedTurnReward(reward, this.generations.length);
+    this.generations.push({ ...this.generations.pop()!, reward: checked });
   }
 
   /** Records the first failure; later ones follow from it. */

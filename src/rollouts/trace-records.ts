@@ -5,6 +5,7 @@ import { contentImages, contentText } from '../core/message.ts';
 import { wireMessage } from './message-columns.ts';
 import type { Rollout } from './rollout.ts';
 import { usageColumns } from './rollout-columns.ts';
+import { turnsOfGenerations } from './turns-of-generations.ts';
 
 /** A line without its run and step. */
 export interface TraceRecord {
@@ -50,7 +51,8 @@ function askedFields({ role, model, finish, ms, waitMs, attempts, usage, message
   };
 }
 
-function rewardFields<R extends Row>({ row, prompt, index, reward, metrics, error, stop, turns, policy, usage, timing, attempts }: Rollout<R>) {
+function rewardFields<R extends Row>(rollout: Rollout<R>) {
+  const { row, prompt, index, reward, metrics, error, stop, turns, generations, policy, usage, timing, attempts } = rollout;
   const { startedAtMs: _, ...durations } = timing;
   const { setupMs: setup, generationMs: generation, environmentMs: environment, scoringMs: scoring } = durations;
   return {
@@ -60,6 +62,7 @@ function rewardFields<R extends Row>({ row, prompt, index, reward, metrics, erro
     ...(error === null ? {} : { error: { type: error.type, message: error.message } }),
     stop_condition: stop,
     num_turns: turns,
+    ...turnsOfGenerations(generations, null),
     attempts,
     model: policy.model,
     policy_version: policy.version,

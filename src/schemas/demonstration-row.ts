@@ -5,6 +5,7 @@
 import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
 import { placedPicture } from './rollout-columns.ts';
+import { turnColumns } from './turn-columns.ts';
 import { anyOf, choice, closed, filledListOf, flag, listOf, number, object, text, textOrNull, textOrNumber, tokenIds } from './json-schema.ts';
 
 const weight = { ...number, minimum: 0 } as const;
@@ -31,7 +32,14 @@ export const PromptRowSchema = object(
 /** Token ids: those with a mask of 1, or a weight above 0, have a loss. `images` are among them, in order. */
 export const TokensRowSchema = object(
   { token_ids: tokenIds },
-  { ...about, loss_mask: listOf(choice(0, 1)), weights: listOf(weight), tokenizer_hash: textOrNull, images: listOf(closed(placedPicture)) },
+  {
+    ...about,
+    loss_mask: listOf(choice(0, 1)),
+    weights: listOf(weight),
+    tokenizer_hash: textOrNull,
+    ...turnColumns,
+    images: listOf(closed(placedPicture)),
+  },
 );
 
 export type DemonstrationMessage = XStatic<typeof message>;

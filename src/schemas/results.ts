@@ -40,6 +40,7 @@ import {
 import { RunCostSchema, SpendingSchema } from './run-cost.ts';
 import { recordedSampling } from './sampling-columns.ts';
 import { schemaCheck, schemaProblem } from './schema-check.ts';
+import { turnColumns } from './turn-columns.ts';
 
 const WireMessageSchema = object(
   { role: text, content: text },
@@ -106,6 +107,7 @@ export const ResultSchema = object(
   },
   {
     ...optionalColumns,
+    turn_rewards: turnColumns.turn_rewards,
     answer: text,
     info: json,
     /** May be absent, like the next one. */

@@ -8,6 +8,7 @@ import { byName, closed, count, listOf, number, only, text, textOrNull, textOrNu
 import { isLogProb, isTokenId } from './log-prob-range.ts';
 import { logProbsMode, optionalColumns, placedPicture, rolloutColumns, tokenColumns, tokenSegment } from './rollout-columns.ts';
 import { anySampling } from './sampling-columns.ts';
+import { sampledPlaces, turnColumns, turnProblem } from './turn-columns.ts';
 
 export const RolloutExportSchema = closed(
   {
@@ -23,7 +24,7 @@ export const RolloutExportSchema = closed(
     logprobs_mode: logProbsMode,
     tokenizer_hash: textOrNull,
   },
-  { ...optionalColumns, images: listOf(closed(placedPicture)) },
+  { ...optionalColumns, ...turnColumns, images: listOf(closed(placedPicture)) },
 );
 export type RolloutExport = XStatic<typeof RolloutExportSchema>;
 
@@ -57,5 +58,6 @@ export function exportProblem(rollout: RolloutExport): string | null {
   if (lost >= 0) return `images[${lost}] is not in the tokens that the policy was given`;
   if (end !== ids.length) return `segments end at ${end} of ${ids.length} tokens`;
   const prompt = segments[0]?.kind === 'prompt' ? segments[0].end : 0;
-  return prompt === promptLength ? null : `prompt_length is ${promptLength} for a prompt of ${prompt} tokens`;
+  if (prompt !== promptLength) return `prompt_length is ${promptLength} for a prompt of ${prompt} tokens`;
+  return turnProblem(rollout, sampledPlaces(mask));
 }

@@ -2,6 +2,7 @@
 import type { XStatic } from 'typebox/schema';
 import { atLeastOne, byName, choice, count, flag, listOf, nullable, number, numberOrNull, object, only, text, textOrNull } from './json-schema.ts';
 import { optionalColumns, optionalTokenColumns, recordColumns, usage } from './rollout-columns.ts';
+import { turnColumns } from './turn-columns.ts';
 
 /** One line of `rollouts/step-000012.jsonl`: a finished or failed rollout. Names are those of `results.jsonl`. */
 export const TrajectorySchema = object(
@@ -22,10 +23,7 @@ export const TrajectorySchema = object(
     /** Absent if the sampler's log-probs are unknown. */
     log_probs: text,
     versions: text,
-    /** Number of sampled tokens of each turn; absent if each stretch of targets is one. */
-    turn_tokens: listOf(count),
-    /** Reward of each turn that the environment gave one, else null; absent if it gave none. */
-    turn_rewards: listOf(numberOrNull),
+    ...turnColumns,
     /** Its tokens were left out to save space: `ids` and `targets` are empty. */
     thinned: only(true),
     ...optionalTokenColumns,

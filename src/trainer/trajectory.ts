@@ -5,6 +5,8 @@ import type { TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
 import { ONLY_ROLE, reasonOf } from '../rollouts/rollout-columns.ts';
 import { type Rollout, type RolloutError, type RolloutFacts, UNPLAYED } from '../rollouts/rollout.ts';
+import { turnsOfGenerations } from '../rollouts/turns-of-generations.ts';
+import type { WireTurns } from '../schemas/turn-columns.ts';
 
 /** The role of a trajectory if an environment has only one speaker. */
 export const POLICY_ROLE = ONLY_ROLE;
@@ -83,31 +85,14 @@ export function trajectoryOf(rollout: Rollout, role = rollout.role ?? POLICY_ROL
     policy: { model: rollout.policy.model, version },
     usage,
     ...sampled,
-    ...turnColumns(rollout.generations, sampled.targets),
+    ...turnsOnFile(turnsOfGenerations(rollout.generations, sampled.targets)),
     segments: rollout.segments.map(({ kind, text }) => ({ kind, text })),
   };
 }
 
-function turnColumns(generations: Rollout['generations'], targets: Int32Array): Pick<Trajectory, 'turnTokens' | 'turnRewards'> {
-  const tokens = generations.map(({ keptTokens }) => keptTokens ?? 0);
-  const rewards = generations.map(({ reward }) => reward ?? null);
-  const isWhole = tokens.reduce((sum, count) => sum + count, 0) === targets.length;
-  const found = stretches(targets);
-  const isFound = tokens.length === found.length && tokens.every((count, i) => count === found[i]);
-  return {
-    ...(isWhole && !isFound ? { turnTokens: tokens } : {}),
-    ...(rewards.some((reward) => reward !== null) ? { turnRewards: rewards } : {}),
-  };
-}
-
-/** Number of tokens in each stretch of sampled tokens without others between them. */
-export function stretches(targets: Int32Array): number[] {
-  const lengths: number[] = [];
-  for (const [i, at] of targets.entries()) {
-    if (i > 0 && targets[i - 1] === at - 1) lengths[lengths.length - 1]!++;
-    else lengths.push(1);
-  }
-  return lengths;
+/** The turns of a record that this package or another program wrote. */
+export function turnsOnFile({ turn_tokens: tokens, turn_rewards: rewards }: WireTurns): Pick<Trajectory, 'turnTokens' | 'turnRewards'> {
+  return { ...(tokens === undefined ? {} : { turnTokens: tokens }), ...(rewards === undefined ? {} : { turnRewards: rewards }) };
 }
 
 type Outcome = Pick<Trajectory, 'reward' | 'error' | 'isUnpaid'>;

@@ -9,6 +9,7 @@ import { tokensRowLine } from '../../schemas/demonstration-row.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { exportLine, exportProblem, type RolloutExport } from '../../schemas/rollout-export.ts';
 import { samplingColumns } from '../../schemas/sampling-columns.ts';
+import { rewardColumn } from '../../schemas/turn-columns.ts';
 import { type KeptStep, keptSteps, readKeptStep } from '../../trainer/records/kept-steps.ts';
 import { trainingPaths } from '../../trainer/records/training-directory.ts';
 import type { Trajectory } from '../../trainer/trajectory.ts';
@@ -91,7 +92,23 @@ async function readRun(directory: string): Promise<RunColumns> {
 }
 
 function exportOf(
-  { rolloutId, groupId, role, task, metrics, stop, isTruncated, policy, ids, targets, promptLength, versions, images = [] }: Trajectory,
+  {
+    rolloutId,
+    groupId,
+    role,
+    task,
+    metrics,
+    stop,
+    isTruncated,
+    policy,
+    ids,
+    targets,
+    promptLength,
+    versions,
+    turnTokens,
+    turnRewards = [],
+    images = [],
+  }: Trajectory,
   { reward, logProbs }: { readonly reward: number; readonly logProbs: Float64Array },
   run: RunColumns,
 ): RolloutExport {
@@ -121,6 +138,8 @@ function exportOf(
     logprobs: ofToken,
     prompt_length: promptLength,
     segments: segmentsOf(promptLength, versionOf),
+    ...(turnTokens === undefined ? {} : { turn_tokens: [...turnTokens] }),
+    ...rewardColumn(turnRewards),
     ...(images.length === 0 ? {} : { images: images.map(imageColumns) }),
   };
 }

@@ -1,5 +1,20 @@
 /** The answers of the environment server, for the description of its API. */
-import { anyOf, choice, closed, count, countOrNull, flag, json, listOf, only, text, textOrNull, textOrNumber, tokenIds } from '../json-schema.ts';
+import {
+  anyOf,
+  choice,
+  closed,
+  count,
+  countOrNull,
+  flag,
+  json,
+  listOf,
+  number,
+  only,
+  text,
+  textOrNull,
+  textOrNumber,
+  tokenIds,
+} from '../json-schema.ts';
 import { optionalColumns } from '../rollout-columns.ts';
 import { RolloutsEndSchema } from './rollouts-request.ts';
 import { ServedRolloutSchema, wireMessageSchema } from './served-rollout.ts';
@@ -19,10 +34,13 @@ export const TasksSchema = closed({
 
 const turn = { episode_id: text, turn: count, done: only(false), stop: listOf(text), max_new_tokens: countOrNull } as const;
 
+/** What the environment said that the turn before was worth by itself; absent if it said nothing. */
+const rewarded = { turn_reward: number } as const;
+
 const EpisodeAnswerSchema = anyOf(
-  closed({ ...turn, append_ids: tokenIds, context_length: count }),
-  closed({ ...turn, messages: listOf(wireMessageSchema) }, { tools: listOf(json) }),
-  closed({ episode_id: text, done: only(true), rollout: ServedRolloutSchema }),
+  closed({ ...turn, append_ids: tokenIds, context_length: count }, rewarded),
+  closed({ ...turn, messages: listOf(wireMessageSchema) }, { tools: listOf(json), ...rewarded }),
+  closed({ episode_id: text, done: only(true), rollout: ServedRolloutSchema }, rewarded),
   closed({ episode_id: textOrNull, error: closed({ type: text, message: text, retryable: flag }) }),
 );
 

@@ -7,6 +7,7 @@ import { byName, closed, count, flag, listOf, nullable, number, numberOrNull, ob
 import { encodeWithFloats } from '../float-json.ts';
 import { logProbsMode, messageCalls, optionalColumns, rolloutColumns, tokenColumns, tokenSegment } from '../rollout-columns.ts';
 import { anySampling } from '../sampling-columns.ts';
+import { turnColumns } from '../turn-columns.ts';
 
 const servedError = closed(
   {
@@ -43,6 +44,7 @@ export const ServedRolloutSchema = closed(
     /** The prompt, then everything that followed. */
     messages: listOf(wireMessageSchema),
     ...optionalColumns,
+    ...turnColumns,
   },
 );
 export type ServedRollout = XStatic<typeof ServedRolloutSchema>;

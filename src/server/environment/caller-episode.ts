@@ -217,10 +217,15 @@ function laterLine(episodeId: string, question: CallerQuestion): Answer {
 }
 
 function turnLine(episodeId: string, question: CallerQuestion): string {
-  const { turn, stop, maxNewTokens } = question;
+  const { turn, turnReward = null, stop, maxNewTokens } = question;
   const wanted =
     question.kind === 'tokens'
       ? { append_ids: plainNumbers(question.appendIds), context_length: question.contextLength }
       : { messages: question.messages.map(wireMessage), ...(question.tools.length === 0 ? {} : { tools: question.tools }) };
-  return JSON.stringify({ episode_id: episodeId, turn, done: false, ...wanted, stop, max_new_tokens: maxNewTokens });
+  return JSON.stringify({ episode_id: episodeId, turn, done: false, ...turnRewardField(turnReward), ...wanted, stop, max_new_tokens: maxNewTokens });
+}
+
+/** Absent if the environment said nothing of the turn. */
+export function turnRewardField(reward: number | null): { readonly turn_reward?: number } {
+  return reward === null ? {} : { turn_reward: reward };
 }

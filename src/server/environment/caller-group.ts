@@ -3,7 +3,7 @@ import { CancelledError, PolicyError, VfError } from '../../core/errors.ts';
 import type { Row } from '../../core/dataset.ts';
 import type { RoleModels } from '../../core/model.ts';
 import { servedLine, type ServedRollout } from '../../schemas/environment-server/served-rollout.ts';
-import type { CallerEpisode } from './caller-episode.ts';
+import { type CallerEpisode, turnRewardField } from './caller-episode.ts';
 import type { ServedEnvironment } from './served-environment.ts';
 import { lostRollout, servedRollout } from './served-rollout.ts';
 
@@ -47,7 +47,7 @@ export class CallerGroup {
       await this.#play();
     } catch (error) {
       if (!(error instanceof CancelledError)) onFailure(error);
-      for (const [index, episode] of members) if (!episode.hasEnded) this.#end(episode, this.#lost(index, error));
+      for (const [index, episode] of members) if (!episode.hasEnded) this.#end(episode, this.#lost(index, error), null);
     }
   }
 
@@ -93,7 +93,7 @@ export class CallerGroup {
       for (const rollout of rollouts) {
         const episode = members.get(rollout.index)!;
         const line = servedRollout(rollout, { groupId, capabilities: client.capabilities, sampling, redact: served.redact });
-        this.#end(episode, line);
+        this.#end(episode, line, rollout.generations.at(-1)?.reward ?? null);
       }
     }
   }
@@ -105,8 +105,10 @@ export class CallerGroup {
     return lostRollout({ row, index, groupId, policy: { model, version }, kind, sampling, reason, redact: served.redact });
   }
 
-  #end(episode: CallerEpisode, rollout: ServedRollout): void {
-    episode.end(`{"episode_id":${JSON.stringify(episode.id)},"done":true,"rollout":${servedLine(rollout)}}`);
+  /** @param turnReward of its last turn */
+  #end(episode: CallerEpisode, rollout: ServedRollout, turnReward: number | null): void {
+    const head = JSON.stringify({ episode_id: episode.id, done: true, ...turnRewardField(turnReward) }).slice(0, -1);
+    episode.end(`${head},"rollout":${servedLine(rollout)}}`);
     this.#options.onChange(episode);
   }
 }

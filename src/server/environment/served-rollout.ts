@@ -4,6 +4,8 @@ import type { Row } from '../../core/dataset.ts';
 import { completionMessages, wireMessage } from '../../rollouts/message-columns.ts';
 import { bufferColumns, roleAndTask } from '../../rollouts/rollout-columns.ts';
 import { type Rollout, rolloutError } from '../../rollouts/rollout.ts';
+import { turnsOfGenerations } from '../../rollouts/turns-of-generations.ts';
+import { sampledPlaces } from '../../schemas/turn-columns.ts';
 import type { ServedRollout } from '../../schemas/environment-server/served-rollout.ts';
 
 export interface ServedRolloutOptions {
@@ -48,6 +50,7 @@ export function servedRollout(rollout: Rollout, options: ServedRolloutOptions): 
     logprobs_mode: capabilities.logProbsMode,
     tokenizer_hash: capabilities.tokenizerHash,
     num_turns: rollout.turns,
+    ...turnsOfGenerations(rollout.generations, tokens === null ? null : sampledPlaces(tokens.mask)),
     ...(withMessages ? { messages: [...rollout.prompt.map(wireMessage), ...completionMessages(rollout)] } : {}),
     ...(capabilities.kind === 'chat' ? {} : tokens === null ? NO_TOKENS : bufferColumns(tokens)),
   };

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Sampling } from '../../clients/policy-client.ts';
 import type { Played, Rollout } from '../../rollouts/rollout.ts';
+import { turnsOfGenerations } from '../../rollouts/turns-of-generations.ts';
 import type { WireCall, WireDelta, WireNode, WireRunReply, WireTask, WireTraceFields } from '../../schemas/verifiers-wire/episode.ts';
 
 export interface EpisodeRecordOptions {
@@ -95,6 +96,7 @@ function traceFields(rollout: RecordedRun, { weights, redact }: EpisodeRecordOpt
       stop_condition: stop,
       is_truncated: isTruncated,
       is_cut: isCut,
+      ...turnsOfGenerations(rollout.generations, null),
       ...(rollout.metricErrors === undefined
         ? {}
         : { metric_errors: Object.fromEntries(Object.entries(rollout.metricErrors).map(([name, text]) => [name, redact(text)])) }),

@@ -1,6 +1,7 @@
 /** The turns of a trajectory: which of its sampled tokens one generation gave, and what the environment answered. */
 import type { CreditTurn } from '../credit.ts';
-import { isDemonstration, stretches, type Trajectory } from '../trajectory.ts';
+import { stretches } from '../../schemas/turn-columns.ts';
+import { isDemonstration, type Trajectory } from '../trajectory.ts';
 
 /** Its generations, in order. Where their lengths are unknown, each stretch of sampled tokens is one. */
 export function turnsOf({ targets, segments, turnTokens, turnRewards = [] }: PlayedTurns): readonly CreditTurn[] {

@@ -3,9 +3,10 @@ import type { TextSegment } from '../../core/rubric.ts';
 import { packArray, unpackFloat64, unpackInt32 } from '../../schemas/packed-array.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectory } from '../../schemas/training-records.ts';
+import { turnProblem } from '../../schemas/turn-columns.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { factColumns, factsOf, imageColumns, placedImageOf, reasonOf, usageColumns } from '../../rollouts/rollout-columns.ts';
-import { POLICY_ROLE, type Trajectory } from '../trajectory.ts';
+import { POLICY_ROLE, type Trajectory, turnsOnFile } from '../trajectory.ts';
 
 /** `redact` removes the run's secrets from text. Ids and tokens stay unchanged whatever they spell, because a resume needs them. */
 export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) => string): WireTrajectory {
@@ -61,8 +62,7 @@ export function parseTrajectory(text: string): { readonly value: Trajectory } | 
     error: wire.error as Trajectory['error'],
     promptLength: wire.prompt_length,
     ...arrays,
-    ...(wire.turn_tokens === undefined ? {} : { turnTokens: wire.turn_tokens }),
-    ...(wire.turn_rewards === undefined ? {} : { turnRewards: wire.turn_rewards }),
+    ...turnsOnFile(wire),
     ...(wire.images === undefined ? {} : { images: wire.images.map(placedImageOf) }),
     segments: wire.segments as TextSegment[],
   };
@@ -83,8 +83,8 @@ function parseArrays(wire: WireTrajectory): Arrays | { problem: string } {
   if ((logProbs ?? targets).length !== targets.length || (versions ?? targets).length !== targets.length) {
     return { problem: `${targets.length} targets, ${(logProbs ?? targets).length} log_probs and ${(versions ?? targets).length} versions` };
   }
-  if (wire.turn_tokens !== undefined && wire.turn_tokens.reduce((sum, tokens) => sum + tokens, 0) !== targets.length)
-    return { problem: `turn_tokens that do not sum to its ${targets.length} targets` };
+  const turns = wire.thinned === true ? null : turnProblem(wire, targets);
+  if (turns !== null) return { problem: turns };
   if (wire.images?.some(({ offset, length }) => offset + length > ids.length) === true) return { problem: `images beyond its ${ids.length} ids` };
   return { ids, targets, logProbs: logProbs ?? null, ...(versions === undefined ? {} : { versions }) };
 }

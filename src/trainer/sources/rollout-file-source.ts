@@ -8,7 +8,7 @@ import { exportProblem, type RolloutExport, RolloutExportSchema } from '../../sc
 import { parseWire } from '../../schemas/results.ts';
 import { SOURCE_PREFIX } from '../records/metrics.ts';
 import { assertInVocabulary } from './assert-in-vocabulary.ts';
-import { POLICY_ROLE, type Trajectory } from '../trajectory.ts';
+import { POLICY_ROLE, type Trajectory, turnsOnFile } from '../trajectory.ts';
 import type { RolloutStore, TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 
 export interface RolloutFileOptions {
@@ -194,13 +194,14 @@ function trajectoryOfExport(rollout: RolloutExport, index: number): Trajectory {
     stop: rollout.stop_condition,
     isTruncated: rollout.is_truncated,
     isCut: false,
-    turns: rollout.segments.filter(({ kind }) => kind === 'model').length,
+    turns: rollout.turn_tokens?.length ?? rollout.segments.filter(({ kind }) => kind === 'model').length,
     policy,
     usage: { inputTokens: ids.length - targets.length, outputTokens: targets.length, cachedTokens: null },
     ids: Int32Array.from(ids),
     promptLength: rollout.prompt_length,
     targets,
     logProbs: Float64Array.from(targets, (at) => logprobs[at]!),
+    ...turnsOnFile(rollout),
     segments: [],
   };
 }

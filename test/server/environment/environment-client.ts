@@ -22,13 +22,24 @@ interface TalkOptions {
   readonly labels?: Pick<Row, 'task' | 'role'>;
   /** Awaited in each step, to fail or to wait. */
   readonly onStep?: (kept: string, signal: AbortSignal) => Promise<void> | void;
+  /** Rewards of the turns, by their number from 1. */
+  readonly turnRewards?: Readonly<Record<number, number>>;
 }
 
 /** Repeats what the policy says until it says `done;`. The reward is the number of turns; in a group, the share of the group's turns. */
 export class TalkEnv extends MultiTurnEnv {
   readonly #onStep: TalkOptions['onStep'];
+  readonly #turnRewards: NonNullable<TalkOptions['turnRewards']>;
 
-  constructor({ rows = 4, hasGroupRewards = false, turnFormat = 'continuation', maxTurns = 100, labels = {}, onStep }: TalkOptions = {}) {
+  constructor({
+    rows = 4,
+    hasGroupRewards = false,
+    turnFormat = 'continuation',
+    maxTurns = 100,
+    labels = {},
+    onStep,
+    turnRewards = {},
+  }: TalkOptions = {}) {
     const all: Row[] = Array.from({ length: rows }, (_, i) => ({
       exampleId: `row-${i}`,
       prompt: [{ role: 'user', content: `Talk about ${i}.` }],
@@ -50,6 +61,7 @@ export class TalkEnv extends MultiTurnEnv {
       stop: [';'],
     });
     this.#onStep = onStep;
+    this.#turnRewards = turnRewards;
   }
 
   protected setupState(_row: Row, _options: EpisodeOptions): EpisodeState {
@@ -61,9 +73,11 @@ export class TalkEnv extends MultiTurnEnv {
     return end === -1 ? sampled.length : end + 1;
   }
 
-  protected async envResponse(kept: string, _state: EpisodeState, { signal }: StepContext): Promise<EnvResponse> {
+  protected async envResponse(kept: string, { turns }: EpisodeState, { signal }: StepContext): Promise<EnvResponse> {
     await this.#onStep?.(kept, signal);
-    return kept.includes('done') ? { done: true } : { observation: ` you said ${kept}` };
+    const value = this.#turnRewards[turns];
+    const rewarded = value === undefined ? {} : { reward: value };
+    return kept.includes('done') ? { ...rewarded, done: true } : { ...rewarded, observation: ` you said ${kept}` };
   }
 }
 

@@ -37,7 +37,7 @@ describe('trajectoryRecord', () => {
   it('keeps the rewards and lengths of turns, and refuses lengths that are not those of its targets', () => {
     const t = trajectory('1/0', { turnTokens: [0, 2], turnRewards: [null, -0.1] });
     expect(parsed(line(t))).toEqual(t);
-    expect(() => parsed(line({ ...t, turnTokens: [1, 2] }))).toThrow('turn_tokens that do not sum to its 2 targets');
+    expect(() => parsed(line({ ...t, turnTokens: [1, 2] }))).toThrow('turn_tokens sum to 3, and 2 tokens were sampled');
   });
 
   it('reads arrays that are views into a larger buffer', () => {

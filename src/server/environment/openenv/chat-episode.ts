@@ -6,6 +6,8 @@ import type { EpisodeProblem } from '../episode-problem.ts';
 
 export interface ChatTurn {
   readonly done: false;
+  /** Of the turn before; absent if the environment said nothing. */
+  readonly turn_reward?: number;
   readonly turn: number;
   /** The whole conversation. */
   readonly messages: readonly WireMessage[];
@@ -16,6 +18,7 @@ export interface ChatTurn {
 
 export interface ChatEnd {
   readonly done: true;
+  readonly turn_reward?: number;
   readonly rollout: ServedRollout;
 }
 

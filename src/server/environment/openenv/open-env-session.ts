@@ -142,9 +142,17 @@ function endOf({ stop_condition, metrics }: ServedRollout) {
   return { stop_condition, metrics };
 }
 
+/** Of a step: the reward that the environment gave the turn, and in the last step that of the rollout too, so that all of them add up. Null if it gave none. */
+function stepReward(answer: ChatTurn | ChatEnd): number | null {
+  const { turn_reward: ofTurn = null } = answer;
+  if (!answer.done) return ofTurn;
+  const { reward } = answer.rollout;
+  return reward === null ? null : reward + (ofTurn ?? 0);
+}
+
 function positionOf({ id, exampleId }: Play, answer: ChatTurn | ChatEnd): Position {
   return {
-    reward: answer.done ? answer.rollout.reward : null,
+    reward: stepReward(answer),
     done: answer.done,
     metadata: { episode_id: id, example_id: exampleId, max_new_tokens: answer.done ? null : answer.max_new_tokens },
   };
