@@ -2,6 +2,7 @@
 import { CancelledError, ExecutionError, thrownText } from '../core/errors.ts';
 import { DEFAULT_LIMITS, type ExecutorName } from '../execution/code-executor.ts';
 import { openExecutor } from '../execution/open-executor.ts';
+import { watchesJobs } from '../execution/process/job-watch.ts';
 import { readPythonBinary } from '../execution/wasi/python-binary.ts';
 import { factOf, factsIfLoaded } from '../registry/environment-facts.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
@@ -25,6 +26,14 @@ async function neededExecutor(config: TrainingConfig | null): Promise<string | n
   return factOf((await factsIfLoaded(id)).executor, args);
 }
 
+/** WebAssembly has one memory. */
+function memoryBound(name: ExecutorName): string {
+  if (name === 'wasi') return '';
+  return watchesJobs()
+    ? '; memory is limited for all processes of a program together'
+    : '; memory is limited for each process of a program alone, since /proc does not list its children here';
+}
+
 async function checkExecutor(name: ExecutorName, isNeeded: boolean, signal: AbortSignal): Promise<Finding> {
   const startedAtMs = performance.now();
   try {
@@ -39,7 +48,7 @@ async function checkExecutor(name: ExecutorName, isNeeded: boolean, signal: Abor
       const result = await executor.run(job, { signal });
       if (result.kind !== 'ran') throw new ExecutionError(`It runs no program: ${result.detail}`);
       const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(2);
-      return ok(name, `sandbox for programs: Python ${executor.capabilities.python}; first program after ${seconds} s`);
+      return ok(name, `sandbox for programs: Python ${executor.capabilities.python}; first program after ${seconds} s${memoryBound(name)}`);
     } finally {
       await executor.close();
     }

@@ -25,6 +25,7 @@ const OWN_READERS = [
   'src/data/bundled.ts',
   'src/data/package-root.ts',
   'src/engine/kernels/load-kernels.ts',
+  'src/execution/process/job-watch.ts',
   'src/execution/python-sources.ts',
   'src/files/process-start.ts',
   'src/files/regular-file.ts',

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { checkExecutors } from '../../src/doctor/check-executors.ts';
 import { ExecutionError } from '../../src/core/errors.ts';
+import { watchesJobs } from '../../src/execution/process/job-watch.ts';
 import { readPythonBinary } from '../../src/execution/wasi/python-binary.ts';
 import type { TrainingConfig } from '../../src/schemas/training-config.ts';
 import { whyMissing } from '../execution/missing-executor.ts';
@@ -20,6 +21,8 @@ describe('checkExecutors', () => {
     const [, needed] = await checkExecutors(configOf('self-play-code', { execution: { executor: 'bubblewrap' } }), signal);
     const state = (missing: string) => (why === null ? 'ok' : missing);
     expect([other?.state, needed?.state]).toEqual([state('skipped'), state('missing')]);
+    const bound = watchesJobs() ? 'memory is limited for all processes of a program together' : 'for each process of a program alone';
+    if (why === null) expect(needed?.text).toContain(bound);
   });
 });
 

@@ -9,7 +9,13 @@ export interface SandboxCommand {
   readonly args: readonly string[];
   /** The program that it reads from descriptor 4. */
   readonly filter: Uint8Array | null;
+  /** Processes of the sandbox itself, which come before Python's. */
+  readonly processes: number;
+  /** Size of its own /tmp; null if programs share that of the system. */
+  readonly tmpBytes: number | null;
 }
+
+const TMP_BYTES = 2 ** 20;
 
 /** The descriptor of the filter. */
 export const FILTER = 4;
@@ -29,19 +35,18 @@ export function bubblewrapCommand(bwrap: string, named: string): SandboxCommand 
     throw new ConfigError(`${named} has no folder of its own, which programs could be shown. Choose a Python under /usr or a virtual environment`);
   const namespaces =
     '--unshare-all --unshare-user --disable-userns --uid 65534 --gid 65534 --cap-drop ALL --die-with-parent --new-session --hostname sandbox';
-  const folders =
-    '--size 1048576 --tmpfs /tmp --dir /dev --dev-bind /dev/null /dev/null --dev-bind /dev/urandom /dev/urandom --remount-ro / --chdir /tmp';
+  const folders = `--size ${TMP_BYTES} --tmpfs /tmp --dir /dev --dev-bind /dev/null /dev/null --dev-bind /dev/urandom /dev/urandom --remount-ro / --chdir /tmp`;
   const files = shown.flatMap((path) => ['--ro-bind', path, path]);
   const links = ['/lib', '/lib64', '/lib32', '/bin'].flatMap((path) => rootLink(path));
   const filter = systemCallFilter(process.arch);
   const seccomp = filter === null ? [] : ['--seccomp', String(FILTER)];
   const args = [namespaces.split(' '), files, links, folders.split(' '), seccomp, [python]].flat();
-  return { command: bwrap, args, filter };
+  return { command: bwrap, args, filter, processes: 2, tmpBytes: TMP_BYTES };
 }
 
 /** Python by itself: a program may do everything that the user may do. */
 export function bareCommand(python: string): SandboxCommand {
-  return { command: python, args: [], filter: null };
+  return { command: python, args: [], filter: null, processes: 0, tmpBytes: null };
 }
 
 /** The folder of Python's own files. */

@@ -1,6 +1,6 @@
 /**
  * One process that serves one job. It receives the job on standard input and replies over descriptor 3. Its output is counted and thrown away. The process and its
- * group end at the deadline, at the first byte beyond a limit, or as soon as the reply has arrived.
+ * group end at the deadline, at the first byte beyond a limit, once they hold too much together (`job-watch.ts`), or as soon as the reply has arrived.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
@@ -10,6 +10,7 @@ import { ExecutionError } from '../../core/errors.ts';
 import { decodeFrame, encodeFrame, findFrame } from '../frames.ts';
 import type { PythonSources } from '../python-sources.ts';
 import type { Attempt } from '../attempt.ts';
+import { watchJob } from './job-watch.ts';
 import { FILTER, type SandboxCommand } from './sandbox-command.ts';
 
 export interface ProcessJob {
@@ -48,12 +49,13 @@ export async function runProcess(job: ProcessJob, signal: AbortSignal): Promise<
   child.stdin!.end(encodeFrame([token, ...job.fields]));
   const aborted = Promise.withResolvers<'aborted'>();
   using _ = onAbort(signal, () => aborted.resolve('aborted'));
-  const deadline = Promise.withResolvers<Attempt>();
+  const bound = Promise.withResolvers<Attempt>();
   // A reply that came while this thread was busy is taken before the deadline counts.
   const late: Attempt = { kind: 'ended', failure: 'timeout', detail: `The job ran for longer than ${job.seconds} s.` };
-  const timer = setTimeout(() => setImmediate(() => deadline.resolve(late)), job.seconds * 1000);
+  const timer = setTimeout(() => setImmediate(() => bound.resolve(late)), job.seconds * 1000);
+  using _watch = watchTree(child, job, (detail) => bound.resolve({ kind: 'ended', failure: 'memory', detail }));
   try {
-    const attempt = await Promise.race([output.attempt, deadline.promise, aborted.promise]);
+    const attempt = await Promise.race([output.attempt, bound.promise, aborted.promise]);
     if (attempt === 'aborted') throw abortError(signal);
     kill(child);
     // Output from before the reply may arrive after it. A process that left the group may hold the pipes open.
@@ -91,6 +93,12 @@ function start({ sandbox, sources, hashSeed, seconds, memoryBytes }: ProcessJob)
     filter.end(sandbox.filter);
   }
   return child;
+}
+
+/** A process that could not be started has no id. */
+function watchTree({ pid }: ChildProcess, { sandbox, memoryBytes }: ProcessJob, onExcess: (reason: string) => void): Disposable | undefined {
+  const { processes: sandboxProcesses, tmpBytes } = sandbox;
+  return pid === undefined ? undefined : watchJob({ pid, sandboxProcesses, memoryBytes: memoryBytes + CODE_BYTES, tmpBytes }, onExcess);
 }
 
 interface Output {
