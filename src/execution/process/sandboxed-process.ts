@@ -53,7 +53,7 @@ export async function runProcess(job: ProcessJob, signal: AbortSignal): Promise<
   // A reply that came while this thread was busy is taken before the deadline counts.
   const late: Attempt = { kind: 'ended', failure: 'timeout', detail: `The job ran for longer than ${job.seconds} s.` };
   const timer = setTimeout(() => setImmediate(() => bound.resolve(late)), job.seconds * 1000);
-  using _watch = watchTree(child, job, (detail) => bound.resolve({ kind: 'ended', failure: 'memory', detail }));
+  const watch = watchTree(child, job, (detail) => bound.resolve({ kind: 'ended', failure: 'memory', detail }));
   try {
     const attempt = await Promise.race([output.attempt, bound.promise, aborted.promise]);
     if (attempt === 'aborted') throw abortError(signal);
@@ -63,6 +63,7 @@ export async function runProcess(job: ProcessJob, signal: AbortSignal): Promise<
     return output.excess() ?? attempt;
   } finally {
     clearTimeout(timer);
+    watch?.[Symbol.dispose]();
     kill(child);
     for (const stream of child.stdio) stream?.destroy();
   }

@@ -224,11 +224,15 @@ function phaseStack(rows: readonly MetricsRow[]): { readonly stack: ChartStack; 
   const timed = rows.filter((row) => row.kind === 'step' && metricValue(row, 'step_seconds') !== null);
   const span = Math.ceil(timed.length / MOST_COLUMNS) || 1;
   const columns = Array.from({ length: Math.ceil(timed.length / span) }, (_, i) => timed.slice(i * span, (i + 1) * span));
-  const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  // A step whose rollouts were on file has no time of sampling.
+  const mean = (values: readonly (number | null)[]) => {
+    const known = values.filter((value) => value !== null);
+    return known.reduce((sum, value) => sum + value, 0) / (known.length || 1);
+  };
   const parts = PHASES.map(({ label, color, metric }) => ({
     label,
     color,
-    values: columns.map((column) => mean(column.map((row) => metricValue(row, metric) ?? 0))),
+    values: columns.map((column) => mean(column.map((row) => metricValue(row, metric)))),
   }));
   // A supervised run has no time of sampling, and one that is not served none of publishing.
   const taken = parts.filter(({ values }) => values.some((value) => value > 0));

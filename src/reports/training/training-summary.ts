@@ -105,7 +105,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     ...(stops.length === 0 ? {} : { stopConditions: Object.fromEntries(stops) }),
     tokens: { sampled: total('sampled_tokens'), trained: total('trained_tokens'), forwarded: total('forwarded_tokens') },
     tokensPerSecond: {
-      sampled: ratio(total('sampled_tokens'), seconds.rollouts),
+      sampled: sampledRate(steps),
       trained: ratio(total('forwarded_tokens'), seconds.forward + seconds.backward),
     },
     seconds,
@@ -122,6 +122,17 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     events,
     resumable,
   };
+}
+
+/** Over the steps that were sampled and not read from a file; null without any. */
+function sampledRate(steps: readonly MetricsRow[]): number | null {
+  const timed = steps.filter((row) => metricValue(row, 'sampled_tokens_per_second') !== null);
+  const seconds = (row: MetricsRow) => metricValue(row, 'rollouts_seconds') ?? 0;
+  const tokens = timed.reduce((total, row) => total + metricValue(row, 'sampled_tokens_per_second')! * seconds(row), 0);
+  return ratio(
+    tokens,
+    timed.reduce((total, row) => total + seconds(row), 0),
+  );
 }
 
 function isSkipped(row: MetricsRow): boolean {

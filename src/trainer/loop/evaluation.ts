@@ -71,7 +71,8 @@ export class Evaluation {
     const plan = evaluationPlan(this.#run, this.#records, step);
     if (!this.#isRecorded(step, version)) await this.#discardOthers(step, version);
     const { trajectories } = await this.#play({ ...plan, environment, temperature, isEvaluation: true });
-    const seconds = (performance.now() - startedAtMs) / 1000;
+    const isOnFile = this.#records.evaluations.added(step).rollouts === 0;
+    const seconds = isOnFile ? null : (performance.now() - startedAtMs) / 1000;
     const values = evaluationValues(trajectories);
     const by = playedBy(trajectories);
     if (by === version) await this.#best.offer({ metric: 'reward_mean', step, version, value: values['reward_mean'] ?? null });

@@ -4,13 +4,15 @@ import type { PhaseClock } from './phase-clock.ts';
 import type { Progress } from './progress.ts';
 import type { PolicyUpdate } from './update-policy.ts';
 import type { Published } from '../publisher/served-policy.ts';
-import { isFinished } from '../trajectory.ts';
 import type { TrajectoryBatch } from '../trajectory-source.ts';
 import { batchValues } from '../records/batch-values.ts';
+import type { AddedRollouts } from '../records/rollout-files.ts';
 
 /** The events and figures of a step. */
 export interface StepRecord {
   readonly batch: TrajectoryBatch;
+  /** What this process played of the step; the rest was on file. */
+  readonly played: AddedRollouts;
   readonly work: CreditedBatch;
   readonly update: PolicyUpdate;
   /** Null if nothing was published. */
@@ -27,6 +29,7 @@ export interface StepRecord {
 /** All numbers of a step, by their names in metrics.ts. */
 export function stepValues({
   batch,
+  played,
   work,
   update,
   served,
@@ -37,9 +40,10 @@ export function stepValues({
   checkpoints,
 }: StepRecord): Record<string, number | null> {
   const { trajectories, discarded = [], attempts = 0, values = {} } = batch;
+  const isOnFile = attempts > 0 && played.rollouts === 0;
   const report = served?.ok === true ? served.report : null;
   const [forward, backward, rollouts] = [timer.seconds('forward'), timer.seconds('backward'), timer.seconds('rollouts')];
-  const sampled = attempts === 0 ? 0 : [...trajectories, ...discarded].filter(isFinished).reduce((sum, { targets }) => sum + targets.length, 0);
+  const sampled = attempts === 0 ? 0 : played.tokens;
   const { user, system } = process.cpuUsage(cpuAtStart);
   return {
     ...batchValues(trajectories, work, { version, discarded }),
@@ -49,7 +53,7 @@ export function stepValues({
     policy_version: progress.version,
     sampling_attempts: attempts,
     step_seconds: timer.totalSeconds,
-    rollouts_seconds: rollouts,
+    rollouts_seconds: isOnFile ? null : rollouts,
     forward_seconds: forward,
     backward_seconds: backward,
     update_seconds: timer.seconds('update'),

@@ -101,7 +101,18 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     progress.advance(step, update.applied > 0 ? step : version);
     // An interruption while it publishes must not cost the step.
     const served = await settled(timer.measure('publish', () => servePolicy(parts, batch.trajectories)));
-    const values = stepValues({ batch, work, update, served: served.value, timer, cpuAtStart, version, progress, checkpoints });
+    const values = stepValues({
+      batch,
+      played: records.rollouts.added(step),
+      work,
+      update,
+      served: served.value,
+      timer,
+      cpuAtStart,
+      version,
+      progress,
+      checkpoints,
+    });
     records.row({ kind: 'step', step, values });
     await records.sourceTexts(batch);
     guards.notice({ ...batch, values, update });

@@ -150,8 +150,9 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     probe_difference_max: 'Largest |Δ log-prob| in that probe.',
   }),
   ...define('seconds', {
-    step_seconds: 'Wall-clock time of the step, without the evaluation and the checkpoint after it.',
-    rollouts_seconds: 'Sampling; in asynchronous runs, waiting for it.',
+    step_seconds:
+      'Wall-clock time of the step, without the evaluation and the checkpoint after it. For a step that a resumed run takes again, without what an earlier process did.',
+    rollouts_seconds: 'Sampling; in asynchronous runs, waiting for it. Null if all rollouts of the step were on file from an earlier process.',
     forward_seconds: 'Forward passes.',
     backward_seconds: 'Backward passes.',
     update_seconds: 'Optimiser steps.',
@@ -161,7 +162,8 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     overhead_cpu_seconds: "CPU time of this process during the step: the trainer's own, and all of an embedded engine's.",
   }),
   ...define('tokens/s', {
-    sampled_tokens_per_second: 'Sampled tokens divided by `rollouts_seconds`.',
+    sampled_tokens_per_second:
+      'Tokens that this process sampled for the step divided by `rollouts_seconds`. Null if it sampled none: all rollouts were on file, or another program sampled them.',
     trained_tokens_per_second: 'Forwarded tokens divided by forward and backward seconds.',
   }),
 ];
@@ -181,7 +183,7 @@ export const EVALUATION_METRICS: readonly MetricDefinition[] = [
   ...define('tokens', { tokens_per_rollout: 'Mean number of sampled tokens per finished rollout.' }),
   ...define('number', { turns_mean: 'Mean number of generations per finished rollout.' }),
   ...define('share', { truncated: 'Share of finished rollouts that a length limit cut short.' }),
-  ...define('seconds', { evaluation_seconds: 'Wall-clock time of the evaluation.' }),
+  ...define('seconds', { evaluation_seconds: 'Wall-clock time of the evaluation; null if all its rollouts were on file from an earlier process.' }),
 ];
 
 export const VALIDATION_METRICS: readonly MetricDefinition[] = [

@@ -32,6 +32,12 @@ export interface RolloutFilesOptions {
   readonly isEvaluation?: boolean;
 }
 
+export interface AddedRollouts {
+  readonly rollouts: number;
+  /** Sampled in those that finished. */
+  readonly tokens: number;
+}
+
 const STEP_FILE = /^step-(\d{6}|[1-9]\d{6,})(?:\.([A-Za-z0-9-]+))?\.jsonl$/;
 /** The calls of rollouts to models lie next to them under this phase's name. */
 const ASKED = 'asked';
@@ -46,6 +52,7 @@ export class RolloutFiles implements RolloutStore {
   readonly #asks: boolean;
   readonly #trace: TraceFile | null;
   readonly #isEvaluation: boolean;
+  readonly #added = new Map<number, AddedRollouts>();
 
   constructor(directory: string, { redact = (text) => text, asks = false, trace = null, isEvaluation = false }: RolloutFilesOptions = {}) {
     this.#directory = directory;
@@ -67,9 +74,19 @@ export class RolloutFiles implements RolloutStore {
     const place = { step, phase, isEvaluation: this.#isEvaluation };
     const trace = this.#trace;
     const onTrace = trace === null ? () => {} : (records: readonly TraceRecord[]) => trace.add(place, records);
-    const opened = await OpenStep.open(path, step, { redact: this.#redact, asked, onTrace });
+    const opened = await OpenStep.open(path, step, { redact: this.#redact, asked, onTrace, onAdded: (added) => this.#count(step, added) });
     if (!opened.isComplete) await remove(rewardsPath(path));
     return opened;
+  }
+
+  /** What this process recorded of a step, all its phases and attempts together: the rest was on file. */
+  added(step: number): AddedRollouts {
+    return this.#added.get(step) ?? { rollouts: 0, tokens: 0 };
+  }
+
+  #count(step: number, { error, targets }: Trajectory): void {
+    const { rollouts, tokens } = this.added(step);
+    this.#added.set(step, { rollouts: rollouts + 1, tokens: tokens + (error === null ? targets.length : 0) });
   }
 
   /** Steps and phases whose `isComplete` would be true, ascending by step. Changes nothing; a file with a damaged line is not complete. */
@@ -139,6 +156,7 @@ interface Writing {
   /** Null if no rollout calls a model. */
   readonly asked: StepAsked | null;
   readonly onTrace: (records: readonly TraceRecord[]) => void;
+  readonly onAdded: (trajectory: Trajectory) => void;
 }
 
 class OpenStep implements StepRollouts {
@@ -148,6 +166,7 @@ class OpenStep implements StepRollouts {
   readonly #file: LineAppender;
   readonly #asked: StepAsked | null;
   readonly #onTrace: (records: readonly TraceRecord[]) => void;
+  readonly #onAdded: (trajectory: Trajectory) => void;
   readonly #byId: Map<string, Trajectory>;
   readonly #lines: Map<string, number>;
   #closing: WireClosing | null;
@@ -156,7 +175,7 @@ class OpenStep implements StepRollouts {
   private constructor(
     step: number,
     directory: string,
-    { redact, asked, onTrace, file, found }: Writing & { readonly file: LineAppender; readonly found: Found },
+    { redact, asked, onTrace, onAdded, file, found }: Writing & { readonly file: LineAppender; readonly found: Found },
   ) {
     this.step = step;
     this.#directory = directory;
@@ -164,6 +183,7 @@ class OpenStep implements StepRollouts {
     this.#file = file;
     this.#asked = asked;
     this.#onTrace = onTrace;
+    this.#onAdded = onAdded;
     this.#byId = found.byId;
     this.#lines = found.lines;
     this.#closing = found.closing;
@@ -198,6 +218,7 @@ class OpenStep implements StepRollouts {
     this.#byId.set(trajectory.rolloutId, trajectory);
     this.#lines.set(trajectory.rolloutId, (this.#lines.get(trajectory.rolloutId) ?? 0) + 1);
     this.#closing = null;
+    this.#onAdded(trajectory);
   }
 
   restart(): void {
