@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readlinkSync } from 'node:fs';
-import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -91,6 +91,25 @@ describe('train from recorded rollouts', () => {
     };
     await expectWhole(await trainSmall(path, { backend, config, onTurn, session }));
     expect(published).toEqual([6]);
+  });
+});
+
+describe('the times of a step', () => {
+  const timesOf = async (at: string, name: string) =>
+    (await readFile(join(at, 'metrics.jsonl'), 'utf8'))
+      .trimEnd()
+      .split('\n')
+      .flatMap((line) => Object.entries(JSON.parse(line) as object).filter(([key]) => key === name));
+
+  it('have no sampling and no rate of it if its rollouts were on file, and no time of an evaluation that was', async () => {
+    await recorded();
+    await trainSmall(path, { backend, config: KEPT });
+    for (const name of ['rollouts_seconds', 'sampled_tokens_per_second', 'evaluation_seconds']) {
+      const [sampled, onFile] = [await timesOf(whole.path, name), await timesOf(path, name)];
+      expect(sampled.length).toBeGreaterThan(0);
+      expect(sampled.every(([, value]) => value > 0)).toBe(true);
+      expect(onFile).toEqual(sampled.map(() => [name, null]));
+    }
   });
 });
 

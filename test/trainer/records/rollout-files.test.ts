@@ -69,6 +69,18 @@ describe('RolloutFiles', () => {
     expect([closed.isComplete, ids(closed.recorded)]).toEqual([true, ['0/1', '0/0']]);
   });
 
+  it('tells what this process recorded of a step from what was on file', async () => {
+    await record(4, ['0/0', '0/1']);
+    const tokens = trajectory('0/2').targets.length;
+    expect([store.added(4), store.added(5)]).toEqual([
+      { rollouts: 2, tokens: 2 * tokens },
+      { rollouts: 0, tokens: 0 },
+    ]);
+    store = new RolloutFiles(directory);
+    await record(4, ['0/2']);
+    expect(store.added(4)).toEqual({ rollouts: 1, tokens });
+  });
+
   it('uses the later line of a rollout that was recorded twice', async () => {
     await using step = await store.open(4);
     const error = { type: 'PolicyError', message: 'refused', retryable: true, source: 'policy' as const };
