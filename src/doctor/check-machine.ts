@@ -12,6 +12,8 @@ import { type Finding, missing, ok, skipped, warning } from './finding.ts';
 const NODE = [22, 12] as const;
 /** A training process with its data needs this much, for any model. */
 const LEAST_MEMORY = 2 * 2 ** 30;
+/** The files of a run before its first rollout, with room to spare. */
+const LEAST_RESULTS = 2 ** 20;
 
 export function checkNode(version: string): Finding {
   const [major = 0, minor = 0] = version.split('.').map(Number);
@@ -32,17 +34,32 @@ export function checkMemory(modelBytes: number | null, copies: number): Finding 
 }
 
 export async function checkDisk(outputDir: string, estimate: DiskEstimate | null): Promise<Finding> {
-  let folder = resolve(outputDir);
-  while (!existsSync(folder) && folder !== dirname(folder)) folder = dirname(folder);
-  const { bavail, bsize } = await statfs(folder);
-  const free = bavail * bsize;
+  const free = await freeBytes(outputDir);
   const text = `${bytesText(free)} free for ${outputDir}`;
-  if (estimate === null) return ok('disk', `${text}; to estimate what a run needs, name a configuration whose model is a local folder`);
+  if (estimate === null) return ok('disk', `${text}; what a run needs is known only with a configuration whose model is a local folder`);
   const { adapterBytes, checkpointBytes, rolloutBytes, totalBytes } = estimate;
   const parts = `checkpoints ${bytesText(checkpointBytes)}, adapters ${bytesText(adapterBytes)}, rollouts at most ${bytesText(rolloutBytes)}`;
   const whole = `${text}; the run needs about ${bytesText(totalBytes)} (${parts})`;
   if (free >= totalBytes) return ok('disk', whole);
-  return missing('disk', whole, 'free some space, change output_dir, or lower checkpoint.keep');
+  const remedy = 'free some space, change output_dir, or lower checkpoint.keep';
+  // How long the rollouts will be is not known.
+  return free < checkpointBytes + adapterBytes ? missing('disk', whole, remedy) : warning('disk', whole, `${remedy} or checkpoint.max_rollouts_gb`);
+}
+
+/** `bytes`: what the results of an evaluation take at most. */
+export async function checkResultsDisk(outputDir: string, bytes: number): Promise<Finding> {
+  const free = await freeBytes(outputDir);
+  const text = `${bytesText(free)} free for ${outputDir}; the results take at most ${bytesText(bytes)}`;
+  if (free >= bytes) return ok('disk', text);
+  return (free < LEAST_RESULTS ? missing : warning)('disk', text, 'free some space, or name another folder');
+}
+
+/** Of the folder, or of the one above it that exists. */
+async function freeBytes(outputDir: string): Promise<number> {
+  let folder = resolve(outputDir);
+  while (!existsSync(folder) && folder !== dirname(folder)) folder = dirname(folder);
+  const { bavail, bsize } = await statfs(folder);
+  return bavail * bsize;
 }
 
 /** `cards`: null without nvidia-smi. */

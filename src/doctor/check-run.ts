@@ -12,7 +12,7 @@ import { checkDisk, checkMemory, checkNode, checkNvidia } from './check-machine.
 import { checkInitialAdapter, checkModel, type ModelCheck } from './check-model.ts';
 import { checkProxies } from './check-proxies.ts';
 import { checkServerPython, checkWorkerPython } from './check-python.ts';
-import { checkServer } from './check-server.ts';
+import { checkServers } from './check-server.ts';
 import type { DoctorTarget } from './doctor-target.ts';
 import { estimateDisk } from './estimate-disk.ts';
 import { type Finding, missing, ok, skipped } from './finding.ts';
@@ -60,8 +60,7 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
   }
   const { contextTokens, played } = environment;
   const gpuShare = config === null ? null : shareBeside(config, { cards, contextTokens, variables });
-  for (const baseUrl of target.baseUrls)
-    yield* await checkServer({ target, baseUrl, contextTokens, played, modelWindow: model.window, gpuShare, signal });
+  yield* (await checkServers(target.baseUrls, { target, contextTokens, played, modelWindow: model.window, gpuShare, signal })).findings;
   if (target.serverPython !== null) yield* await launchFindings(target, target.serverPython, { variables, signal }, (cards ?? []).length > 0);
 
   yield checkMemory(model.bytes, target.serverPython === null && (sampler === null || kind === 'embedded') ? 1 : 2);

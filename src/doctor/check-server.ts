@@ -1,7 +1,7 @@
 /** Checks a running policy server: that it answers, returns token ids and log-probs, and accepts adapters of the run's rank. Changes nothing in it. */
 import { type PolicyProbe, probePolicy } from '../clients/vllm-probe.ts';
 import type { Environment } from '../core/environment.ts';
-import { ConfigError, PolicyError, VfError } from '../core/errors.ts';
+import { ConfigError, PolicyError, TimeoutError, VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { askAdapterRoutes } from '../launch/adapter-routes.ts';
 import { ServerHealth } from '../launch/server-health.ts';
@@ -29,42 +29,66 @@ export interface ServerCheckOptions {
   readonly modelWindow: number | null;
   /** Share of the GPU for a server next to the worker; null if unknown. */
   readonly gpuShare: number | null;
+  /** The longest wait for one answer, in milliseconds. @default 120000, because the first completion of a fresh server can take many seconds */
+  readonly answerMs?: number;
   readonly signal: AbortSignal;
+}
+
+export interface ServerCheck {
+  readonly findings: readonly Finding[];
+  /** What the server said of itself; null if it does not answer or refuses. */
+  readonly probe: PolicyProbe | null;
 }
 
 /** Short, because the user waits for the result. */
 const REACH_MS = 10_000;
-const ANSWER_MS = 60_000;
-/** The first completion of a fresh server can take many seconds. */
-const PROBE_MS = 120_000;
+const ANSWER_MS = 120_000;
 
-export async function checkServer(options: ServerCheckOptions): Promise<Finding[]> {
-  const { baseUrl, target, signal } = options;
+/** Checks all replicas at once. One that does not answer is only a warning if enough others do. */
+export async function checkServers(baseUrls: readonly string[], options: Omit<ServerCheckOptions, 'baseUrl'>): Promise<ServerCheck> {
+  const checks = await Promise.all(baseUrls.map((baseUrl) => checkServer({ ...options, baseUrl })));
+  const answered = checks.filter(({ probe }) => probe !== null);
+  const isEnough = answered.length >= (options.target.config?.publish.quorum ?? baseUrls.length);
+  const findings = checks.flatMap((check) =>
+    check.probe === null && isEnough ? check.findings.map((finding): Finding => ({ ...finding, state: 'warning' })) : check.findings,
+  );
+  return { findings, probe: answered[0]?.probe ?? null };
+}
+
+export async function checkServer(options: ServerCheckOptions): Promise<ServerCheck> {
+  const { baseUrl, target, signal, answerMs = ANSWER_MS } = options;
   const health = new ServerHealth({ baseUrl, ...(target.apiKey === undefined ? {} : { apiKey: target.apiKey }) });
   const remedy = serveCommand(options);
   const proxy = proxyFor(new URL(baseUrl), transportSettings().variables);
   const through = proxy === null ? '' : `, through the proxy ${proxy.text}`;
+  let reached: string | null = null;
   try {
     const once = { signal, deadlineMs: REACH_MS, maxRetries: 0 };
     await health.wait(once);
     const names = await health.models(once);
+    const key = target.keyVariable === null ? '' : `, with the key of ${target.keyVariable}`;
+    reached = `${health.url} serves ${firstNames(names, 5)}${through}${key}`;
     const probe = await probePolicy({
       baseUrl,
       model: target.config?.policy.model ?? null,
-      timeoutMs: PROBE_MS,
+      timeoutMs: answerMs,
       maxRetries: 0,
       images: showsImages(options.played ?? {}),
       signal,
       ...(target.apiKey === undefined ? {} : { apiKey: target.apiKey }),
     });
-    return [
-      ok('server', `${health.url} serves ${firstNames(names, 5)}${through}`),
-      ...tokenFindings(probe, options, remedy),
-      ...(await loraFindings(probe, options, remedy)),
-    ];
+    const findings = [ok('server', reached), ...tokenFindings(probe, options, remedy), ...(await loraFindings(probe, options, remedy))];
+    return { findings, probe };
   } catch (error) {
     const failure = unlessStopped(error, signal);
-    return [missing('server', failure.message, serverRemedy(failure, target, remedy))];
+    if (reached !== null && failure instanceof TimeoutError) {
+      const slow = `tokens, window and adapters were not checked, because a completion took more than ${answerMs / 1000} s`;
+      return {
+        findings: [ok('server', reached), warning('tokens', slow, 'ask again: only the first completion of a server is that slow')],
+        probe: null,
+      };
+    }
+    return { findings: [missing('server', failure.message, serverRemedy(failure, target, remedy))], probe: null };
   } finally {
     await health.close();
   }
@@ -85,7 +109,10 @@ function tokenFindings(probe: PolicyProbe, { target, contextTokens, played }: Se
   if (target.temperature !== 1 && probe.logProbsMode === 'raw') {
     findings.push(missing('log-probs', `computed before temperature scaling, but the temperature is ${target.temperature}`, remedy));
   }
-  if (contextTokens !== null && probe.maxModelLen !== null) {
+  const maxTokens = target.config?.rollouts.maxTokens ?? null;
+  if (maxTokens !== null && maxTokens >= (probe.maxModelLen ?? Infinity)) {
+    findings.push(missing('window', `${probe.maxModelLen} tokens for prompt and generation; rollouts.max_tokens alone is ${maxTokens}`, remedy));
+  } else if (contextTokens !== null && probe.maxModelLen !== null) {
     const text = `${probe.maxModelLen} tokens; the environment's longest rollout needs ${contextTokens}`;
     findings.push(probe.maxModelLen >= contextTokens ? ok('window', text) : warning('window', `${text}: longer ones will be cut short`, remedy));
   }
@@ -117,14 +144,18 @@ function imageFinding({ imageTokens = null, blindBecause = null }: PolicyProbe, 
   return warning('images', `${text}: a rollout that shows more fails`, remedy);
 }
 
-async function loraFindings({ kind }: PolicyProbe, { baseUrl, target, signal }: ServerCheckOptions, remedy: string): Promise<Finding[]> {
+async function loraFindings(
+  { kind }: PolicyProbe,
+  { baseUrl, target, answerMs = ANSWER_MS, signal }: ServerCheckOptions,
+  remedy: string,
+): Promise<Finding[]> {
   const endpoint = new HttpEndpoint({
     baseUrl: baseUrl.replace(/\/+$/, '').replace(/\/v1$/, ''),
     headers: target.apiKey === undefined ? {} : { authorization: `Bearer ${target.apiKey}` },
     connections: 1,
     makeError: (message, errorOptions) => new PolicyError(message, errorOptions),
   });
-  const asking = { signal, timeoutMs: ANSWER_MS, maxRetries: 0, random: Random.fromSeed(0) };
+  const asking = { signal, timeoutMs: answerMs, maxRetries: 0, random: Random.fromSeed(0) };
   try {
     const routes = await askAdapterRoutes(endpoint, asking);
     if (routes.kind === 'missing') {
@@ -159,7 +190,8 @@ function limitFinding(info: HttpResponse | VfError, { loraRank, maxStaleness }: 
   const needed = `the run needs rank ${loraRank}, ${plural(maxStaleness + 2, 'adapter')} at once`;
   if (limits === null) return skipped('limits', `unknown: only a server with VLLM_SERVER_DEV_MODE=1 reports them; ${needed}`);
   const text = `rank up to ${limits.rank}, ${plural(limits.adapters, 'adapter')} at once; ${needed}`;
-  return limits.rank >= loraRank && limits.adapters >= maxStaleness + 2 ? ok('limits', text) : missing('limits', text, remedy);
+  if (limits.rank < loraRank) return missing('limits', text, remedy);
+  return limits.adapters > maxStaleness + 1 ? ok('limits', text) : warning('limits', `${text}: requests of different versions take turns`, remedy);
 }
 
 function loraLimits(body: string): { readonly rank: number; readonly adapters: number } | null {

@@ -3,7 +3,7 @@ import { ConfigError } from '../core/errors.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { urlCredentials } from '../transport/credentials.ts';
 import { redactUrl } from '../transport/redact.ts';
-import { resolveTraining } from '../sessions/training/resolve-training.ts';
+import { resolveTraining, type TrainingSetup } from '../sessions/training/resolve-training.ts';
 
 export interface DoctorFlags {
   /** A TOML file; with a preset also an environment. */
@@ -63,14 +63,21 @@ async function configTarget(
     ...(keyVariable === null ? {} : { api_key_var: keyVariable }),
   };
   const request = { target, preset, layers: [{ source: 'flags', table: { policy } }], resume: null };
-  const { config, apiKey, secrets } = await resolveTraining(request, { variables });
+  return runTarget(await resolveTraining(request, { variables }), { python, vllmPython });
+}
+
+/** The target of a run that is about to start. */
+export function runTarget(
+  { config, apiKey, secrets }: Pick<TrainingSetup, 'config' | 'apiKey' | 'secrets'>,
+  { python, vllmPython }: Pick<DoctorFlags, 'python' | 'vllmPython'> = { python: null, vllmPython: null },
+): DoctorTarget {
   const { baseUrl, launch, apiKeyVar } = config.policy;
   return {
     config,
     python: python ?? config.backend.python,
     needsTorch: true,
     serverPython: launch === null ? null : (vllmPython ?? python ?? launch.python),
-    baseUrls: baseUrl === null ? [] : typeof baseUrl === 'string' ? [baseUrl] : baseUrl,
+    baseUrls: [baseUrl ?? []].flat(),
     apiKey: apiKey ?? undefined,
     keyVariable: apiKeyVar,
     loraRank: config.lora.rank,

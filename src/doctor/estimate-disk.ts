@@ -12,7 +12,7 @@ export interface DiskEstimate {
 
 const FLOAT32_BYTES = 4;
 /** Size of a recorded token in JSON: id, log-prob and text. */
-const BYTES_PER_TOKEN = 40;
+export const BYTES_PER_TOKEN = 40;
 /** The same in compressed form. */
 const PACKED_BYTES_PER_TOKEN = 10;
 

@@ -7,7 +7,7 @@ export interface UnplayedOptions {
   /** The server's refusal of the prompt; null if the limits here decided. */
   readonly refusal: PromptTooLongError | null;
   /** Null if the prompt was never made into tokens. */
-  readonly transcript: Pick<Transcript, 'tokens' | 'limits'> | null;
+  readonly transcript: (Pick<Transcript, 'limits'> & { readonly tokens: { readonly length: number } | null }) | null;
   readonly limitArguments?: Environment['limitArguments'];
 }
 

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { checkEnvironment } from '../../src/doctor/check-environment.ts';
 import { checkModel } from '../../src/doctor/check-model.ts';
 import { checkServerPython, checkWorkerPython } from '../../src/doctor/check-python.ts';
-import { checkServer } from '../../src/doctor/check-server.ts';
+import { checkServers } from '../../src/doctor/check-server.ts';
 import { readTarget } from '../../src/doctor/doctor-target.ts';
 import { ownCommand } from '../../src/reports/text/own-command.ts';
 import { fakeNvidiaSmi } from './train/fake-nvidia-smi.ts';
@@ -59,8 +59,8 @@ class Folder {
     const nothing = { findings: [], contextTokens: null, played: null };
     const { findings, ...played } = config === null ? nothing : await checkEnvironment(config, { variables, signal });
     const modelWindow = config === null ? null : checkModel(config.model.path).window;
-    const servers = target.baseUrls.map((baseUrl) => checkServer({ target, baseUrl, ...played, modelWindow, gpuShare: null, signal }));
-    const all: readonly Finding[] = [...findings, ...(await Promise.all(servers)).flat()];
+    const servers = await checkServers(target.baseUrls, { target, ...played, modelWindow, gpuShare: null, signal });
+    const all: readonly Finding[] = [...findings, ...servers.findings];
     return { of: (name: string) => all.find((finding) => finding.name === name) };
   }
 

@@ -23,7 +23,7 @@ async function imageFinding(options: ImageServerOptions, needs: readonly 'images
   const { signal } = new AbortController();
   const played = { id: 'gallery', turnFormat: 'chat', needs } as const;
   const common = { target, contextTokens: null, modelWindow: null, gpuShare: null, signal };
-  const findings = await checkServer({ ...common, baseUrl: `${server.url}/v1`, played });
+  const { findings } = await checkServer({ ...common, baseUrl: `${server.url}/v1`, played });
   return findings.find(({ name }) => name === 'images');
 }
 
@@ -40,7 +40,8 @@ describe('checkServer', () => {
   it('says at once that a server refuses connections', async () => {
     const { signal } = new AbortController();
     const common = { target, contextTokens: null, modelWindow: null, gpuShare: null, played: null, signal };
-    const [finding] = await checkServer({ ...common, baseUrl: 'http://127.0.0.1:1/v1' });
+    const { findings } = await checkServer({ ...common, baseUrl: 'http://127.0.0.1:1/v1' });
+    const [finding] = findings;
     expect(finding).toMatchObject({ state: 'missing', text: expect.stringMatching(/did not answer: connect ECONNREFUSED 127\.0\.0\.1:1/) });
     expect(finding!.text).not.toMatch(/within/);
   });

@@ -16,7 +16,8 @@ Saved results:
 Exit codes:
   0  every rollout was recorded (failed ones included, unless all failed)
   1  the run could not continue, or every rollout failed
-  2  a flag, an argument, a file or the configuration is wrong
+  2  a flag, an argument, a file or the configuration is wrong; with --dry-run:
+     something is missing
   3  stopped at --max-cost; finished rollouts are saved, -R continues
   130  stopped by Ctrl-C; finished rollouts are saved, -R continues
   143  the same for SIGTERM`;

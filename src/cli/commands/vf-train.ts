@@ -33,7 +33,8 @@ Exit codes:
   0  all steps are done
   1  the run could not continue or an alarm stopped it; the last line says why,
      -R continues
-  2  a flag, a file or the configuration is wrong
+  2  a flag, a file or the configuration is wrong; with --dry-run: something
+     is missing
   3  stopped at --max-cost; -R with a higher one continues
   130  stopped by Ctrl-C; -R continues
   143  stopped by SIGTERM; -R continues`;

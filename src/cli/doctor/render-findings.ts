@@ -1,6 +1,6 @@
 /** Renders findings as lines: state, name and text side by side, the remedy below. */
 import { plural } from '../../reports/text/number-text.ts';
-import type { Paint } from '../../reports/text/paint.ts';
+import { type Paint, paintFor } from '../../reports/text/paint.ts';
 import { escapeControls, wrap } from '../../reports/text/terminal-text.ts';
 import type { Finding, FindingState } from '../../doctor/finding.ts';
 
@@ -24,4 +24,15 @@ export function renderVerdict(findings: readonly Finding[], paint: Paint): strin
   const [missing, warnings] = [count('missing'), count('warning')];
   const also = warnings === 0 ? '' : `, ${plural(warnings, 'warning')}`;
   return missing === 0 ? paint('green', `Nothing is missing${also}.`) : paint('red', `${plural(missing, 'requirement')} missing${also}.`);
+}
+
+export function isWell(findings: readonly Finding[]): boolean {
+  return findings.every(({ state }) => state !== 'missing');
+}
+
+/** The end of a dry run, for stdout: what was checked, and what could not be. */
+export function checkedLines(findings: readonly Finding[]): readonly string[] {
+  const paint = paintFor(process.stdout, { plain: false });
+  const columns = process.stdout.columns ?? 100;
+  return ['Checked', '', ...findings.map((finding) => renderFinding(finding, columns, paint)), '', renderVerdict(findings, paint)];
 }

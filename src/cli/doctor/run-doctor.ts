@@ -11,7 +11,7 @@ import { urlCredentials } from '../../transport/credentials.ts';
 import { withTransport } from '../../transport/transport-settings.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { namingFlags } from '../train/key-flags.ts';
-import { renderFinding, renderVerdict } from './render-findings.ts';
+import { isWell, renderFinding, renderVerdict } from './render-findings.ts';
 import { printable } from '../../reports/text/terminal-text.ts';
 
 interface DoctorOptions {
@@ -57,10 +57,10 @@ async function printFindings(target: DoctorTarget, { json }: { readonly json: bo
     findings.push(finding);
     if (!json) process.stdout.write(printable(`${renderFinding(finding, columns, paint)}\n`));
   }
-  const isWell = findings.every(({ state }) => state !== 'missing');
-  if (json) process.stdout.write(`${JSON.stringify({ ok: isWell, findings }, null, 2)}\n`);
+  const ok = isWell(findings);
+  if (json) process.stdout.write(`${JSON.stringify({ ok, findings }, null, 2)}\n`);
   else process.stdout.write(printable(`\n${renderVerdict(findings, paint)}\n`));
-  return isWell ? EXIT.done : EXIT.failed;
+  return ok ? EXIT.done : EXIT.failed;
 }
 
 /** As in Search-R1: a generation may start at 4,096 tokens and add 500. */

@@ -93,7 +93,7 @@ export const EVAL_OPTIONS = groups({
     verbose: flag('whole transcript, every failure, stack traces', { letter: 'v' }),
     json: flag('print only the summary on stdout, as one JSON object'),
     plain: flag('no colour and no live progress; always so without a terminal'),
-    dryRun: flag('open everything, print what would run and the first prompt'),
+    dryRun: flag('open everything, print what would run and the first prompt, and check rows, prompts, server and disk; plays and writes nothing'),
   },
 });
 

@@ -24,7 +24,7 @@ export function checkPushTargets(runs: readonly PlannedRun[]): void {
 
 /** Asks the hub before the run. Null without --push. */
 export async function openResultsPush({ settings }: PlannedRun, context: CommandContext): Promise<HubPush | null> {
-  return settings.push === undefined || settings.dryRun === true ? null : openPush({ type: 'dataset', name: settings.push }, context);
+  return settings.push === undefined ? null : openPush({ type: 'dataset', name: settings.push }, context);
 }
 
 export interface PushResultsOptions {

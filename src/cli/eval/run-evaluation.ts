@@ -10,6 +10,9 @@ import { evaluationNotices, type OpenedEvaluation, openEvaluation } from '../../
 import { evaluationTransport } from '../../sessions/evaluation/evaluation-transport.ts';
 import { playEvaluation } from '../../sessions/evaluation/play-evaluation.ts';
 import { evaluationDryRun } from '../../sessions/evaluation/evaluation-dry-run.ts';
+import { checkEvaluation } from '../../doctor/check-evaluation.ts';
+import { type Finding, ok } from '../../doctor/finding.ts';
+import { checkedLines, isWell } from '../doctor/render-findings.ts';
 import { withTransport } from '../../transport/transport-settings.ts';
 import { evaluationRequest, FLAG_NAMES } from './evaluation-request.ts';
 import { noteEnding } from './note-ending.ts';
@@ -33,13 +36,18 @@ export interface EvaluationOutcome {
   readonly facts: RunFacts;
 }
 
-/** Null for a dry run, which only prints what would run. */
-export function runEvaluation(planned: PlannedRun, surroundings: RunSurroundings): Promise<EvaluationOutcome | null> {
+/** A dry run only prints what would run and what was checked. */
+export interface DryOutcome {
+  readonly summary: null;
+  readonly isWell: boolean;
+}
+
+export function runEvaluation(planned: PlannedRun, surroundings: RunSurroundings): Promise<EvaluationOutcome | DryOutcome> {
   const { variables } = surroundings.context;
   return withTransport(evaluationTransport(evaluationRequest(planned), { variables, names: FLAG_NAMES }), () => play(planned, surroundings));
 }
 
-async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise<EvaluationOutcome | null> {
+async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise<EvaluationOutcome | DryOutcome> {
   const { context, packageVersion, sharedRoles, words } = surroundings;
   const { settings } = planned;
   const session = {
@@ -54,8 +62,7 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
   await using opened = await openEvaluation(evaluationRequest(planned), session);
   if (settings.dryRun === true) {
     announce(opened, context);
-    process.stdout.write(printable(context.redact(await evaluationDryRun(opened, planned.name, context.signal))));
-    return null;
+    return await dryEvaluation(opened, planned, surroundings);
   }
   const progress = openProgress(planned, opened, context);
   context.onInterrupt = () => progress.note('stopping and saving finished rollouts; press Ctrl-C again to stop at once');
@@ -82,6 +89,17 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
     progress.close();
     context.onInterrupt = null;
   }
+}
+
+async function dryEvaluation(opened: OpenedEvaluation, { name, settings }: PlannedRun, { context }: RunSurroundings): Promise<DryOutcome> {
+  const { signal } = context;
+  const text = await evaluationDryRun(opened, name, signal);
+  const findings: Finding[] = [];
+  for await (const finding of checkEvaluation(opened, signal)) findings.push(finding);
+  // The hub was asked before.
+  if (settings.push !== undefined) findings.push(ok('push', `the token may write to ${settings.push}`));
+  process.stdout.write(printable(context.redact(`${text}\n${checkedLines(findings).join('\n')}\n`)));
+  return { summary: null, isWell: isWell(findings) };
 }
 
 function startedText({ envId }: PlannedRun, { counts, policy }: OpenedEvaluation, directory: string): string {

@@ -33,7 +33,10 @@ export async function runEvaluations({ arguments: { environment: target }, optio
     try {
       const push = await openResultsPush(run, context);
       const outcome = await runEvaluation(run, { ...said, sharedRoles });
-      if (outcome === null) continue;
+      if (outcome.summary === null) {
+        code = Math.max(code, outcome.isWell ? EXIT.done : EXIT.usage);
+        continue;
+      }
       json.push(jsonOf(run, outcome));
       const { directory, rollouts } = outcome.summary;
       if (rollouts.recorded > 0) played.push({ name: run.name ?? `run ${i + 1}`, directory });

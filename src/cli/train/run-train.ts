@@ -4,7 +4,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { announcedLines } from '../../reports/training/announce-run.ts';
 import { resumeCommand } from '../../reports/training/next-training-commands.ts';
 import { paintFor } from '../../reports/text/paint.ts';
-import { escapeControls, printable } from '../../reports/text/terminal-text.ts';
+import { escapeControls } from '../../reports/text/terminal-text.ts';
 import { engineThreads, addressNotice } from '../../sessions/engine/address-notice.ts';
 import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
 import { usesEngine } from '../../sessions/policy/local-base.ts';
@@ -34,9 +34,8 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
   }
   const push = await openAdapterPush(given.push, context);
   if (action === 'dry-run') {
-    const { trainingDryRun } = await import('../../sessions/training/training-dry-run.ts');
-    process.stdout.write(printable(await trainingDryRun(setup, { variables: process.env, note: context.note, signal: context.signal })));
-    return EXIT.done;
+    const { dryTraining } = await import('./dry-training.ts');
+    return dryTraining(setup, { gpuPrice: given.gpuPrice, push }, context);
   }
   const finished = await finishedRun(setup);
   if (finished !== null) {

@@ -23,6 +23,8 @@ export interface TrainArguments extends TrainingRequest {
   readonly action: 'train' | 'dry-run' | 'show-config';
   /** Model of the hub to which the adapter is pushed, and which of the run's adapters; null for none. */
   readonly push: { readonly target: string; readonly which: 'last' | 'best' } | null;
+  /** US dollars for one GPU and hour, for a dry run; null shows no prices. */
+  readonly gpuPrice: number | null;
   readonly display: TrainDisplay;
 }
 
@@ -33,11 +35,22 @@ interface Given {
 
 /** Throws a one-line ConfigError for options that do not go together; values are checked further with the configuration. */
 export function trainArguments({ arguments: { environment: target }, options }: Given): TrainArguments {
-  const { resume, preset = null, push, pushBest = false, allowChanges = false, json = false, plain = false, verbose = false } = options;
+  const {
+    resume,
+    preset = null,
+    push,
+    pushBest = false,
+    allowChanges = false,
+    json = false,
+    plain = false,
+    verbose = false,
+    gpuPrice = null,
+  } = options;
   if (target === undefined && resume === undefined && preset === null)
     throw new ConfigError('Name an environment or a TOML file; try vf-train search-r1 --preset laptop, or vf-train --help');
   if (resume === undefined && allowChanges) throw new ConfigError('--allow-changes needs -R: it allows changes to a run that is resumed');
   if (push === undefined && pushBest) throw new ConfigError('--push-best needs --push OWNER/NAME: it chooses the adapter that is uploaded');
+  if (gpuPrice !== null && options.dryRun !== true) throw new ConfigError('--gpu-price needs --dry-run, which shows the price of the run');
   return {
     action: options.dryRun === true ? 'dry-run' : options.showConfig === true ? 'show-config' : 'train',
     target: target ?? null,
@@ -46,6 +59,7 @@ export function trainArguments({ arguments: { environment: target }, options }: 
     layers: layersOf(options),
     resume: resume === undefined ? null : { directory: typeof resume === 'string' ? resume : null, allowChanges },
     push: push === undefined ? null : { target: push, which: pushBest ? 'best' : 'last' },
+    gpuPrice,
     display: { json, plain, verbose },
   };
 }

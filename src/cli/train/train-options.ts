@@ -75,7 +75,10 @@ export const TRAIN_OPTIONS = groups({
       },
     ),
     pushBest: flag('with --push: upload the adapter in best/ in place of that of the last step'),
-    dryRun: flag('open the environment and print the settings, the size of a step and the first prompt; asks no server (vf-doctor does)'),
+    dryRun: flag(
+      'print the settings, the size of a step and the first prompt, and check what the run needs: rows, prompts, server, disk; plays and writes nothing',
+    ),
+    gpuPrice: number('with --dry-run: US dollars for one GPU and hour; shows what a step and the run cost', { above: 0, placeholder: 'USD' }),
     showConfig: flag('print the resolved configuration as TOML and exit'),
     helpConfig: flag('print every key with default and meaning and exit'),
     listPresets: flag('print the presets, those of the environment first, and how they differ from upstream'),

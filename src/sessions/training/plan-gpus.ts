@@ -22,6 +22,8 @@ export interface PlanOptions {
   readonly contextTokens: number | null;
   /** CUDA_VISIBLE_DEVICES, and PATH for nvidia-smi. */
   readonly variables: Readonly<Record<string, string | undefined>>;
+  /** US dollars for one GPU and hour. @default null: no price is shown */
+  readonly gpuPrice?: number | null;
   readonly signal: AbortSignal;
 }
 
@@ -33,7 +35,7 @@ const DEFAULT_TOKENS = trainingConfigSchema.properties.backend.properties.max_to
  * Throws ConfigError, with the change that would help, if the run cannot fit. If the user chose checkpointing, micro-batch and vLLM's share, the estimate
  * only warns.
  */
-export async function planGpus(config: TrainingConfig, { contextTokens, variables, signal }: PlanOptions): Promise<PlannedRun> {
+export async function planGpus(config: TrainingConfig, { contextTokens, variables, gpuPrice = null, signal }: PlanOptions): Promise<PlannedRun> {
   const { kind, gradientCheckpointing } = config.backend;
   const [device] = workerDevices(config.backend);
   const resolved = (checkpointing: boolean, maxTokens = config.backend.maxTokens): TrainingConfig => ({
@@ -52,7 +54,7 @@ export async function planGpus(config: TrainingConfig, { contextTokens, variable
     const { checkpointing, maxTokens, share } = fit.plan;
     // The configured number is for all workers together.
     const all = maxTokens < needs.maxTokens ? maxTokens * needs.workers.length : config.backend.maxTokens;
-    return { config: resolved(checkpointing, all), gpuShare: share, lines: [...gpuTable(needs, fit.plan), ...stepLines(config, needs)] };
+    return { config: resolved(checkpointing, all), gpuShare: share, lines: [...gpuTable(needs, fit.plan), ...stepLines(config, needs, gpuPrice)] };
   }
   const problem = `${fit.problem}. To make it fit, ${fit.change}.`;
   const isChosen = gradientCheckpointing !== 'auto' && needs.isMaxTokensChosen && (needs.servers.length === 0 || needs.givenShare !== null);

@@ -1,5 +1,7 @@
 /** The output of `vf-train --dry-run`: the resolved settings, the cost of a step, and the first prompt. Opens the environment and, for the embedded engine, the model's configuration. */
 import { basename } from 'node:path';
+import { Disposers } from '../../core/disposers.ts';
+import type { Environment } from '../../core/environment.ts';
 import { Random } from '../../core/random.ts';
 import { firstRow, trainingRows } from '../../core/training-rows.ts';
 import { IMAGE_FLAGS, maxLoraRank } from '../../launch/vllm-flags.ts';
@@ -29,59 +31,71 @@ export interface TrainingDryRunOptions {
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** Gets the notices that a run would print first. */
   readonly note: (line: string) => void;
+  /** US dollars for one GPU and hour. @default null: no price is shown */
+  readonly gpuPrice?: number | null;
+  /** Called with the open environments; its lines end the output. @default none */
+  readonly check?: (opened: { readonly environment: Environment; readonly evaluation: Environment }) => Promise<readonly string[]>;
   readonly signal: AbortSignal;
 }
 
 export async function trainingDryRun(
   { config, notices }: Pick<TrainingSetup, 'config' | 'notices'>,
-  { variables, note, signal }: TrainingDryRunOptions,
+  { variables, note, gpuPrice = null, check = async () => [], signal }: TrainingDryRunOptions,
 ): Promise<string> {
   const { environment: wanted, rollouts, lora, policy, model, steps, seed } = config;
   // Refuses bases that the embedded engine would refuse. Not for Python backends, for which a name may be a model to download.
   const isDownloaded = usesEngine(config) && (await checkLocalBase(config, variables));
   await checkSeedRows(config, { variables, signal });
-  const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
-  try {
-    await assertTrainable(environment, config);
-    await checkInitialAdapter(config, { variables, warn: note });
-    await openOwnCredit(config);
-    await openLosses(config, environment, { played: await openPlayedRoles(config, environment) });
-    const { contextTokens } = environment.limits;
-    const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
-    const source = config.source ?? ((await environmentFunction(wanted.id, 'createSource')) === null ? null : environment.id);
-    const members = steps === 0 || source !== null ? 0 : rollouts.examplesPerStep * rollouts.rolloutsPerExample;
-    const row = firstRow(environment);
-    const train = trainingRows(environment);
-    const roles = await resolveRoles(environment.roles ?? {}, config.roles, { variables });
-    const facts: Fact[] = [
-      ['environment', `${environment.id}, ${environment.turnFormat} format`],
-      ...(train === null ? [] : [['data', `${train.name}: ${plural(train.length, 'row')} to train on`] satisfies Fact]),
-      ['model', isDownloaded ? `${model.path}, which the run downloads from the hub` : model.path],
-      ['policy', isUnserved(config) ? 'none: without a policy server, nothing is played' : policyText(policy)],
-      ...supervisedFacts(config),
-      ...(steps === 0 ? [] : [rolloutStep(config, source)]),
-      ['lengths', lengthsText({ responseTokens, contextTokens, members })],
-      ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
-      ...(steps === 0 ? [] : [rolloutLoss(config)]),
-      ...roles.map((role): Fact => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
-      ...(policy.embedded === null && !isUnserved(config) ? [serverNeeds(config, showsImages(environment))] : []),
-    ];
-    const clip = clipNotice(config, source !== null);
-    for (const notice of [...notices, ...(environment.notices ?? []), ...(clip === null ? [] : [clip])]) note(escapeControls(notice));
-    const planned = await planGpus(config, { contextTokens: longestRollout(environment, model.path), variables, signal });
-    await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
-    return [
-      'Dry run: nothing is sampled, trained or written.',
-      '',
-      ...factLines(facts, 14),
-      ...(planned.lines.length === 0 ? [] : ['', ...planned.lines.map((line) => escapeControls(line))]),
-      '',
-      promptText('First prompt', row, episode.prompt),
-      '',
-    ].join('\n');
-  } finally {
-    await environment.close();
-  }
+  await using opened = new Disposers();
+  const load = async (args: typeof wanted.args, purpose: 'training' | 'evaluation') => {
+    const environment = await loadEnvironment(wanted.id, args, { env: variables, signal, purpose });
+    opened.defer(() => environment.close());
+    return environment;
+  };
+  const environment = await load(wanted.args, 'training');
+  const evaluation = Object.keys(wanted.evalArgs).length === 0 ? environment : await load({ ...wanted.args, ...wanted.evalArgs }, 'evaluation');
+  await assertTrainable(environment, config);
+  await checkInitialAdapter(config, { variables, warn: note });
+  await openOwnCredit(config);
+  await openLosses(config, environment, { played: await openPlayedRoles(config, environment) });
+  const { contextTokens } = environment.limits;
+  const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
+  const source = config.source ?? ((await environmentFunction(wanted.id, 'createSource')) === null ? null : environment.id);
+  const members = steps === 0 || source !== null ? 0 : rollouts.examplesPerStep * rollouts.rolloutsPerExample;
+  const row = firstRow(environment);
+  const train = trainingRows(environment);
+  const roles = await resolveRoles(environment.roles ?? {}, config.roles, { variables });
+  const facts: Fact[] = [
+    ['environment', `${environment.id}, ${environment.turnFormat} format`],
+    ...(train === null ? [] : [['data', `${train.name}: ${plural(train.length, 'row')} to train on`] satisfies Fact]),
+    ['model', isDownloaded ? `${model.path}, which the run downloads from the hub` : model.path],
+    ['policy', isUnserved(config) ? 'none: without a policy server, nothing is played' : policyText(policy)],
+    ...supervisedFacts(config),
+    ...(steps === 0 ? [] : [rolloutStep(config, source)]),
+    ['lengths', lengthsText({ responseTokens, contextTokens, members })],
+    ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
+    ...(steps === 0 ? [] : [rolloutLoss(config)]),
+    ...roles.map((role): Fact => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
+    ...(policy.embedded === null && !isUnserved(config) ? [serverNeeds(config, showsImages(environment))] : []),
+  ];
+  const clip = clipNotice(config, source !== null);
+  for (const notice of [...notices, ...(environment.notices ?? []), ...(clip === null ? [] : [clip])]) note(escapeControls(notice));
+  const planned = await planGpus(config, { contextTokens: longestRollout(environment, model.path), variables, gpuPrice, signal });
+  await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
+  return [
+    'Dry run: nothing is sampled, trained or written.',
+    '',
+    ...factLines(facts, 14),
+    ...(planned.lines.length === 0 ? [] : ['', ...planned.lines.map((line) => escapeControls(line))]),
+    ...(planned.lines.length > 0 || gpuPrice === null
+      ? []
+      : ['', 'The price is not known: the worker trains on no GPU of this machine. For other GPUs: vf-doctor --memory --gpus 80 --gpu-price USD']),
+    '',
+    promptText('First prompt', row, episode.prompt),
+    '',
+    ...(await check({ environment, evaluation })),
+    '',
+  ].join('\n');
 }
 
 type Config = TrainingSetup['config'];

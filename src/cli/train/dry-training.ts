@@ -1,0 +1,38 @@
+/** `vf-train --dry-run`: prints what would run, and what was checked of its surroundings. */
+import { checkStart } from '../../doctor/check-start.ts';
+import { runTarget } from '../../doctor/doctor-target.ts';
+import { type Finding, ok } from '../../doctor/finding.ts';
+import { trainingDryRun } from '../../sessions/training/training-dry-run.ts';
+import type { TrainingSetup } from '../../sessions/training/resolve-training.ts';
+import { printable } from '../../reports/text/terminal-text.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { checkedLines, isWell } from '../doctor/render-findings.ts';
+import type { AdapterPush } from './push-adapter.ts';
+
+interface DryOptions {
+  /** US dollars for one GPU and hour; null shows no prices. */
+  readonly gpuPrice: number | null;
+  /** The hub has been asked. */
+  readonly push: AdapterPush | null;
+}
+
+/** Returns the exit code. */
+export async function dryTraining(setup: TrainingSetup, { gpuPrice, push }: DryOptions, context: CommandContext): Promise<number> {
+  const { signal, note, redact } = context;
+  const variables = process.env;
+  const target = { ...runTarget(setup), config: setup.config };
+  const findings: Finding[] = [];
+  const text = await trainingDryRun(setup, {
+    variables,
+    note,
+    gpuPrice,
+    signal,
+    check: async (opened) => {
+      for await (const finding of checkStart({ ...opened, target, variables, signal })) findings.push(finding);
+      if (push !== null) findings.push(ok('push', `the token may write to ${push.hub.name}`));
+      return checkedLines(findings);
+    },
+  });
+  process.stdout.write(printable(redact(text)));
+  return isWell(findings) ? EXIT.done : EXIT.usage;
+}

@@ -1,0 +1,145 @@
+/** `--dry-run` of vf-train and vf-eval against a server that answers: this package's own. */
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type PolicyServer, startPolicyServer } from '../../src/server/policy/start-policy-server.ts';
+import { refusingUrl } from '../transport/loopback.ts';
+import { runInProcess } from './in-process.ts';
+
+const MODEL = join(import.meta.dirname, '../models/nano-base');
+const KEY = 'sk-hidden-1234567';
+const WINDOW = 256;
+
+/** Six rows to train on and three to evaluate, of which `long` have a prompt of about 300 tokens. */
+const ENVIRONMENT = `
+import { Dataset, Rubric, SingleTurnEnv } from 'vf-search';
+const rows = (name, count, long) => new Dataset(name, Array.from({ length: count }, (_, i) => (
+  { exampleId: i, prompt: [{ role: 'user', content: i < long ? 'Who? '.repeat(150) : 'Who?' }], answer: 'I' })));
+export function loadEnvironment({ long = 0, longHeld = 0, held = 3 }) {
+  return new SingleTurnEnv({ id: 'sized', train: rows('train', 6, long), eval: rows('held', held, longHeld),
+    rubric: new Rubric({ funcs: [function one() { return 1; }] }) });
+}`;
+
+const folder = mkdtempSync(join(tmpdir(), 'vf-dry-run-'));
+const environment = join(folder, 'sized.mjs');
+writeFileSync(environment, ENVIRONMENT);
+let server: PolicyServer;
+beforeAll(async () => {
+  const { signal } = new AbortController();
+  server = await startPolicyServer({ apiKey: KEY, maxLoraRank: 8, open: { modelPath: MODEL, maxModelLen: WINDOW, threads: 1, signal } });
+});
+afterAll(async () => {
+  await server.close();
+  rmSync(folder, { recursive: true });
+});
+
+interface Asked {
+  readonly args?: object;
+  readonly flags?: readonly string[];
+  readonly key?: string;
+  readonly url?: string;
+}
+
+async function dryRun(command: 'vf-train' | 'vf-eval', { args = {}, flags = [], key = KEY, url = `${server.url}/v1` }: Asked = {}) {
+  const own = command === 'vf-train' ? ['-m', MODEL, '-n', '2', '--rank', '8'] : ['-p', 'vllm', '-n', '-1'];
+  const words = [environment, ...own, '-b', url, '-k', 'POLICY_KEY', '-a', JSON.stringify(args), '--dry-run', ...flags];
+  const { code, stdout, stderr } = await runInProcess(command, words, { cwd: folder, env: { POLICY_KEY: key, HOME: folder } });
+  expect(stdout + stderr).not.toContain(KEY);
+  expect(readdirSync(folder)).toEqual(['sized.mjs']);
+  return { code, said: stderr, checked: stdout.slice(stdout.indexOf('\nChecked\n')).replaceAll(/\n {22}/g, ' ') };
+}
+
+describe('vf-train --dry-run', () => {
+  it('says what it checked of the server, the rows, the prompts and the disk, and writes nothing', async () => {
+    const { code, checked } = await dryRun('vf-train', { flags: ['--wandb', 'searcher'] });
+    expect(code).toBe(0);
+    expect(checked).toMatch(/^ok +rows +6 rows to train on, 3 for evaluation, each with an id of its own$/m);
+    expect(checked).toMatch(/^ok +server +\S+ serves nano-base, with the key of POLICY_KEY$/m);
+    expect(checked).toMatch(/^ok +limits +rank up to 8, /m);
+    expect(checked).toMatch(/^ok +prompts +the longest of 6 training rows has \d+ tokens of a window of 256$/m);
+    expect(checked).toMatch(/^ok +prompts +the longest of 3 evaluation rows /m);
+    expect(checked).toMatch(/^ok +disk +\S+ \S+ free for outputs; the run needs about /m);
+    expect(checked).toMatch(/^ok +wandb +project searcher: /m);
+    expect(checked).toMatch(/\nNothing is missing[^\n]*\n$/);
+  });
+
+  it.each<[string, Asked, RegExp]>([
+    ['a rank above the limit of the server', { flags: ['--rank', '16'] }, /^missing +limits +rank up to 8, .*the run needs rank 16/m],
+    [
+      'a model that the server does not have',
+      { flags: ['--server-model', 'other'] },
+      /^missing +server +.* does not serve other\. It serves nano-base/m,
+    ],
+    ['a key that the server rejects', { key: 'sk-other-1234567' }, /^missing +server +.*rejected the API key.*check the key in POLICY_KEY/m],
+    [
+      'max_tokens that no generation can have',
+      { flags: ['-t', '256'] },
+      /^missing +window +256 tokens for prompt and generation; rollouts\.max_tokens alone is 256/m,
+    ],
+    [
+      'prompts that all exceed the window',
+      { args: { long: 6 } },
+      /^missing +prompts +no training row leaves the policy room for a token, so nothing can be played\. /m,
+    ],
+    ['an evaluation without rows', { args: { held: 0 } }, /^missing +rows +held has no rows to evaluate /m],
+    ['a disk without room', { flags: ['-o', '/proc/1/outputs'] }, /^missing +disk +0 B free for \/proc\/1\/outputs; /m],
+  ])('exits with 2 for %s', async (_, asked, line) => {
+    const { code, checked } = await dryRun('vf-train', asked);
+    expect(checked).toMatch(line);
+    expect(code).toBe(2);
+  });
+
+  it('exits with 2 where no server answers, and still measures the prompts by the tokenizer of the folder', async () => {
+    const { code, checked } = await dryRun('vf-train', { url: `${await refusingUrl()}/v1` });
+    expect(checked).toMatch(/^missing +server +.* did not answer: /m);
+    expect(checked).toMatch(/^ok +prompts +the longest of 6 training rows has \d+ tokens of a window of 2,048$/m);
+    expect(code).toBe(2);
+  });
+
+  it('counts the rows whose prompts exceed the window, which is no reason to refuse the run', async () => {
+    const { code, checked } = await dryRun('vf-train', { args: { long: 2, longHeld: 1 } });
+    expect(checked).toMatch(
+      /^warning +prompts +2 of 6 training rows leave the policy no room for a token and are not played\. The prompt has \d+ tokens, and the model's window 256/m,
+    );
+    expect(checked).toMatch(/^warning +prompts +1 of 3 evaluation rows leave /m);
+    expect(code).toBe(0);
+  });
+
+  it('says what it could not ask: a server that the run starts, and a price without a GPU', async () => {
+    const words = [environment, '-m', MODEL, '-n', '2', '--launch', '--dry-run', '--gpu-price', '2'];
+    const { code, stdout } = await runInProcess('vf-train', words, { cwd: folder, env: { HOME: folder, PATH: '' } });
+    expect(stdout).toMatch(/^skipped +server +not asked: the run starts its own vLLM/m);
+    expect(stdout).toMatch(/^The price is not known: /m);
+    expect(code).toBe(0);
+  });
+});
+
+describe('vf-eval --dry-run', () => {
+  it('says what it checked of the server, the prompts, the disk and the price', async () => {
+    const { code, checked } = await dryRun('vf-eval');
+    expect(checked).toMatch(/^ok +rows +3 to play/m);
+    expect(checked).toMatch(/^ok +server +\S+ serves nano-base \(by token ids, window of 256 tokens, with the key of POLICY_KEY\)$/m);
+    expect(checked).toMatch(/^ok +prompts +the longest of 3 evaluation rows has \d+ tokens of a window of 256$/m);
+    expect(checked).toMatch(/^ok +disk +/m);
+    expect(checked).toMatch(/^ok +price +none: no model costs anything$/m);
+    expect(code).toBe(0);
+  });
+
+  it('counts the rows whose prompts exceed the window, and exits with 2 where no row can be played', async () => {
+    expect(await dryRun('vf-eval', { args: { longHeld: 1 } })).toMatchObject({
+      code: 0,
+      checked: expect.stringMatching(/^warning +prompts +1 of 3 evaluation rows/m),
+    });
+    expect(await dryRun('vf-eval', { args: { longHeld: 3 } })).toMatchObject({
+      code: 2,
+      checked: expect.stringMatching(/^missing +prompts +no evaluation row/m),
+    });
+  });
+
+  it('asks the hub whether the push can succeed', async () => {
+    const { code, said } = await dryRun('vf-eval', { flags: ['--push', 'me/results'] });
+    expect(said).toMatch(/Pushing to me\/results needs a token with write access/);
+    expect(code).toBe(2);
+  });
+});
