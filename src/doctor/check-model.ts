@@ -44,9 +44,9 @@ export function checkModel(path: string): ModelCheck {
   return { findings, bytes, shape: config === null ? null : readModelShape(path), window };
 }
 
-export async function checkInitialAdapter(path: string, lora: TrainingConfig['lora']): Promise<Finding> {
+export async function checkInitialAdapter(path: string, lora: TrainingConfig['lora'], base: string): Promise<Finding> {
   try {
-    await assertStartAdapter(path, lora);
+    await assertStartAdapter(path, lora, base);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     return missing('adapter', error.message, 'name another adapter in [model].initial_adapter, or change [lora] as it says');

@@ -53,7 +53,7 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
   } else {
     model = checkModel(config.model.path);
     yield* model.findings;
-    if (config.model.initialAdapter !== null) yield await checkInitialAdapter(config.model.initialAdapter, config.lora);
+    if (config.model.initialAdapter !== null) yield await checkInitialAdapter(config.model.initialAdapter, config.lora, config.model.path);
     environment = await checkEnvironment(config, { variables, signal });
     yield* environment.findings;
     yield* checkGpus(config, { cards, contextTokens: environment.contextTokens, variables });

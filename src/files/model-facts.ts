@@ -10,6 +10,8 @@ export interface ModelFacts {
   readonly config: JsonObject | null;
   /** Longest context in tokens, from `max_position_embeddings` and its scaling; null if it is unknown. */
   readonly contextLength: number | null;
+  /** Number of transformer layers; null if it is unknown. */
+  readonly layers: number | null;
   /** Number of token ids, from `vocab_size`; null if it is unknown. */
   readonly vocabularySize: number | null;
   /** True if it has a vision tower. */
@@ -27,6 +29,7 @@ export function modelFacts(directory: string): ModelFacts {
   return {
     config,
     contextLength: scaledLength(numberAt('max_position_embeddings'), isObject(text) ? { ...config, ...text } : (config ?? {})),
+    layers: numberAt('num_hidden_layers'),
     vocabularySize: numberAt('vocab_size'),
     seesImages: isObject(vision),
   };

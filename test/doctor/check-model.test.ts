@@ -71,12 +71,12 @@ describe('checkInitialAdapter', () => {
       alpha: 8,
       targets: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'],
     };
-    expect(await checkInitialAdapter(adapter, lora)).toMatchObject({ state: 'ok' });
+    expect(await checkInitialAdapter(adapter, lora, 'org/name')).toMatchObject({ state: 'ok' });
     for (const [key, value] of Object.entries({ rank: 16, alpha: 32, targets: ['q_proj'] }))
-      expect(await checkInitialAdapter(adapter, { ...lora, [key]: value })).toMatchObject({
+      expect(await checkInitialAdapter(adapter, { ...lora, [key]: value }, 'org/name')).toMatchObject({
         state: 'missing',
         text: expect.stringContaining(`Set lora.${key} to`),
       });
-    expect(await checkInitialAdapter(nano, lora)).toMatchObject({ state: 'missing', text: expect.stringContaining('adapter_config.json') });
+    expect(await checkInitialAdapter(nano, lora, nano)).toMatchObject({ state: 'missing', text: expect.stringContaining('adapter_config.json') });
   });
 });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { adapterConfig, modelFacts } from '../../src/files/model-facts.ts';
 
-const NOTHING = { config: null, contextLength: null, vocabularySize: null, seesImages: false };
+const NOTHING = { config: null, contextLength: null, layers: null, vocabularySize: null, seesImages: false };
 
 describe('modelFacts', () => {
   const folder = mkdtempSync(join(tmpdir(), 'vf-facts-'));
@@ -18,11 +18,18 @@ describe('modelFacts', () => {
 
   it('reads the language model, also where it has a table of its own', () => {
     const config = { max_position_embeddings: 4096, vocab_size: 512 };
-    expect(modelFacts(model('text', JSON.stringify(config)))).toEqual({ config, contextLength: 4096, vocabularySize: 512, seesImages: false });
+    expect(modelFacts(model('text', JSON.stringify(config)))).toEqual({
+      config,
+      contextLength: 4096,
+      layers: null,
+      vocabularySize: 512,
+      seesImages: false,
+    });
     const nested = { text_config: config, vision_config: { depth: 2 } };
     expect(modelFacts(model('vision', JSON.stringify(nested)))).toEqual({
       config: nested,
       contextLength: 4096,
+      layers: null,
       vocabularySize: 512,
       seesImages: true,
     });

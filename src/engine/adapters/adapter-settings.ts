@@ -2,7 +2,7 @@
 import { EngineInputError } from '../engine-errors.ts';
 import type { ByteSource } from '../../files/byte-source.ts';
 import { type JsonObject, readJsonObject, shown } from '../model/json-file.ts';
-import { adapterFault } from './plain-lora.ts';
+import { adapterFaultText } from './plain-lora.ts';
 
 export interface AdapterSettings {
   readonly rank: number;
@@ -13,6 +13,8 @@ export interface AdapterSettings {
   readonly targets: readonly string[] | null;
   /** The field because of which some layers of the targets may lack tensors; null if none may. */
   readonly partialBy: 'layers_to_transform' | 'exclude_modules' | null;
+  /** The only layers that it adapts, by `layers_to_transform`; null for all. */
+  readonly layers: readonly number[] | null;
 }
 
 const PARTIAL = ['layers_to_transform', 'exclude_modules'] as const;
@@ -27,24 +29,23 @@ export async function readAdapterSettings(source: ByteSource, name: string, { ma
     throw new EngineInputError(`${key} in ${path} must be ${expected}, got ${shown(config[key])}`, { code });
   };
   if (config['peft_type'] !== 'LORA') refuse('peft_type', '"LORA"');
-  const fault = adapterFault(config);
-  if (fault !== null) {
-    const { key, neutral, reason } = fault;
-    throw new EngineInputError(`${key} in ${path} must be ${JSON.stringify(neutral)} or absent, got ${shown(config[key])}: ${reason}`, {
-      code: 'unsupported',
-    });
-  }
+  const fault = adapterFaultText(path, config);
+  if (fault !== null) throw new EngineInputError(fault, { code: 'unsupported' });
   const { r: rank, lora_alpha: alpha, use_rslora: rsLora = null } = config;
   if (typeof rank !== 'number' || !Number.isSafeInteger(rank) || rank < 1) return refuse('r', 'a whole number from 1', 'invalid');
   if (rank > maxRank) refuse('r', `at most ${maxRank}`);
   if (typeof alpha !== 'number' || !(alpha > 0 && Number.isFinite(alpha))) return refuse('lora_alpha', 'a number above 0', 'invalid');
   if (rsLora !== null && typeof rsLora !== 'boolean') refuse('use_rslora', 'true or false', 'invalid');
+  const { layers_to_transform: chosen = null } = config;
+  const layers = chosen === null ? [] : [chosen].flat();
+  if (!layers.every((layer) => Number.isSafeInteger(layer))) refuse('layers_to_transform', 'whole numbers', 'invalid');
   const targets = targetsOf(config) ?? refuse('target_modules', 'a list of layer names, a pattern or "all-linear"', 'invalid');
   return {
     rank,
     alpha,
     scale: alpha / (rsLora === true ? Math.sqrt(rank) : rank),
     targets: typeof targets === 'string' ? null : targets,
+    layers: layers.length === 0 ? null : (layers as number[]),
     partialBy: PARTIAL.find((key) => !['null', '[]'].includes(JSON.stringify(config[key] ?? null))) ?? null,
   };
 }

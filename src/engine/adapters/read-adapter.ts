@@ -135,19 +135,21 @@ function checkNames(
     const message = `${path} contains tensors that are not linear layers of this model: ${firstNames(unknown)}; check that the adapter belongs to this model`;
     throw new EngineInputError(message, { code: 'unsupported' });
   }
-  const { targets, partialBy } = settings;
+  const { targets, partialBy, layers } = settings;
   if (targets === null) return;
   const strange = targets.filter((target) => !modules.some((module) => isNamed(module, target)));
   if (strange.length > 0) {
     const message = `target_modules next to ${path} names layers that this model does not have: ${firstNames(strange)}; check that the adapter belongs to this model`;
     throw new EngineInputError(message, { code: 'unsupported' });
   }
-  const targeted = pathsOf(modules.filter((module) => targets.some((target) => isNamed(module, target))));
+  const targeted = pathsOf(modules.filter((module) => targets.some((target) => isNamed(module, target)) && (layers?.includes(module.layer) ?? true)));
   const present = new Set(names.map((name) => name.slice(PREFIX.length, name.lastIndexOf('.lora_'))));
   const extra = [...present].filter((one) => !targeted.has(one));
   const missing = partialBy !== null ? [] : [...targeted].filter((one) => !present.has(one));
   if (extra.length > 0)
-    throw new EngineInputError(`${path} contains tensors that are not in target_modules: ${firstNames(extra)}; save the adapter again`);
+    throw new EngineInputError(
+      `${path} contains tensors that are not in target_modules${layers === null ? '' : ' and layers_to_transform'}: ${firstNames(extra)}; save the adapter again`,
+    );
   if (missing.length > 0) throw new EngineInputError(`${path} lacks tensors for ${firstNames(missing)} of target_modules; save the adapter again`);
 }
 

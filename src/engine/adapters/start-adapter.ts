@@ -9,13 +9,15 @@ export interface StartWish {
   readonly alpha: number;
   /** Last names of linear layers: `q_proj`, ... */
   readonly targets: readonly string[];
+  /** Layers of the base. @default unknown: an adapter that may leave some out is refused */
+  readonly layers?: number;
 }
 
 /** α · √r without the flag is the same number but for rounding, and a user copies it from the message. */
 const SAME_SCALE = 1e-6;
 
 /** Rejects with EngineInputError unless the adapter is plain LoRA of this rank, scale and targets, in every layer; the message names the setting to change. */
-export async function assertStarts(source: ByteSource, { rank, alpha, targets }: StartWish, { maxRank = Infinity } = {}): Promise<void> {
+export async function assertStarts(source: ByteSource, { rank, alpha, targets, layers }: StartWish, { maxRank = Infinity } = {}): Promise<void> {
   await checkFolder(source);
   const refuse = (key: string, its: number | string, wanted: number | string, setting = its): never => {
     throw new EngineInputError(
@@ -30,11 +32,12 @@ export async function assertStarts(source: ByteSource, { rank, alpha, targets }:
     const its = isStabilised ? `${found.alpha} with rsLoRA (use_rslora), which is ${plainAlpha} of plain LoRA` : plainAlpha;
     refuse('alpha', its, alpha, plainAlpha);
   }
-  if (found.partialBy === 'layers_to_transform')
-    throw new EngineInputError(
-      `The adapter in ${source.path} adapts some layers only (layers_to_transform), but this trainer adapts every layer. Merge it into its base (PEFT: merge_and_unload) and train the merged model, or give another adapter.`,
-    );
   const paths = await readAdaptedPaths(source);
   const its = [...new Set(paths.map((path) => path.slice(path.lastIndexOf('.') + 1)))].toSorted();
   if (JSON.stringify(its) !== JSON.stringify(targets.toSorted())) refuse('targets', JSON.stringify(its), JSON.stringify(targets.toSorted()));
+  const isWhole = paths.length === (layers ?? 0) * its.length && (found.layers === null || new Set(found.layers).size === layers);
+  if (layers === undefined ? found.partialBy === null : isWhole) return;
+  throw new EngineInputError(
+    `The adapter in ${source.path} adapts some layers only (${found.partialBy ?? 'target_modules'}), but this trainer adapts every layer. Merge it into its base (PEFT: merge_and_unload) and train the merged model, or give another adapter.`,
+  );
 }

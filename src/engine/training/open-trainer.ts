@@ -110,13 +110,8 @@ function setUp(
 
 /** The adapter to start from. Rejects with EngineInputError if its rank, scale, targets or layers differ. */
 async function readStart(source: ByteSource, config: ModelConfig, { rank, alpha, targets }: TrainerOptions): Promise<ReadAdapter> {
-  await assertStarts(source, { rank, alpha, targets }, { maxRank: MAX_ADAPTER_RANK });
-  const found = await readAdapter(source, config);
-  const paths = adaptedModules(config, targets).map(({ path }) => path);
-  if (paths.length === found.tensors.length) return found;
-  throw new EngineInputError(
-    `The adapter in ${source.path} adapts ${found.tensors.length} of the ${paths.length} layers of lora.targets (target_modules, exclude_modules), but this trainer adapts all of them. Give another adapter.`,
-  );
+  await assertStarts(source, { rank, alpha, targets, layers: config.layers }, { maxRank: MAX_ADAPTER_RANK });
+  return readAdapter(source, config);
 }
 
 function checkOptions({ rank, alpha, targets }: TrainerOptions): void {

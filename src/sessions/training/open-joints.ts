@@ -1,4 +1,5 @@
 /** The losses, the credit and the source of a run: built in, from the environment, or from the user's modules. */
+import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError, ownCodeText, VfError } from '../../core/errors.ts';
@@ -16,6 +17,7 @@ import type { LossTerm, PlayedRoles } from '../../trainer/token-loss.ts';
 import type { LossFactory } from '../../trainer/losses/registry.ts';
 import { checkedSource } from '../../trainer/sources/checked-source.ts';
 import { RolloutFileSource } from '../../trainer/sources/rollout-file-source.ts';
+import { assertFillsSteps, type RolloutGroupsOptions } from '../../trainer/sources/rollout-groups.ts';
 import type { CreateSource, DeclareRoles, TrajectorySource } from '../../trainer/trajectory-source.ts';
 import { POLICY_ROLE } from '../../trainer/trajectory.ts';
 import { type DemonstrationOptions, openDemonstrations } from './open-demonstrations.ts';
@@ -121,7 +123,7 @@ export async function openSource(config: TrainingConfig, options: SourceOptions 
   const { source, rolloutsFile, environment } = config;
   if (rolloutsFile !== null) {
     const withRoles = played === null ? config : withPlayedRoles(config, played);
-    return rolloutsOf(rolloutsFile, withRoles, { variables, warn, tokenizerHash: await localTokenizerHash(config.model.path) });
+    return rolloutsOf(rolloutsFile, withRoles, { variables, warn });
   }
   if (source === null && !hasModule) return null;
   const created =
@@ -134,32 +136,29 @@ function rolesOfRows({ train }: Environment): PlayedRoles {
   return Object.fromEntries([...roles].map((role) => [role, {}]));
 }
 
-function rolloutsOf(
-  path: string,
-  config: TrainingConfig,
-  { variables, warn, tokenizerHash }: DemonstrationOptions & { readonly tokenizerHash: string | null },
-): CreateSource {
-  const { rollouts, model } = config;
+async function rolloutsOf(path: string, config: TrainingConfig, { variables, warn }: DemonstrationOptions): Promise<CreateSource> {
+  const { rollouts, model, steps } = config;
   const isStream = path === '-';
-  const open: CreateSource = ({ store, stepsBefore }) => {
-    // Known at the latest now that the backend has the model.
+  const tokenizerHash = await localTokenizerHash(model.path);
+  const reading = (): RolloutGroupsOptions => {
     const { vocabularySize, contextLength } = modelFacts(modelFolder(model.path, variables));
-    return new RolloutFileSource({
+    return {
       name: isStream ? 'stdin' : path,
       lines: () => (isStream ? createInterface({ input: process.stdin }) : fileLines(path)),
-      startsOver: !isStream,
-      stepsBefore,
-      groupsPerStep: rollouts.examplesPerStep,
       rolloutsPerGroup: rollouts.rolloutsPerExample,
       temperature: rollouts.temperature,
       tokenizerHash,
       vocabularySize,
       longest: contextLength ?? Infinity,
-      onLeftOut: warn,
       onRole: (role) => assertRoleHasValues(config, role),
-      store,
-    });
+    };
   };
+  const groupsPerStep = rollouts.examplesPerStep;
+  // A resumed run may have all of its steps on file already.
+  if (!isStream && existsSync(path)) await assertFillsSteps(reading(), { steps, groupsPerStep });
+  // The facts of the model are known at the latest when the source is opened, as the backend then has it.
+  const open: CreateSource = ({ store, stepsBefore }) =>
+    new RolloutFileSource({ ...reading(), startsOver: !isStream, stepsBefore, groupsPerStep, onLeftOut: warn, store });
   if (!isStream) return open;
   // If a lost backend makes a new session, the session goes on with the lines that the previous one has read but not used.
   let opened: TrajectorySource | null = null;

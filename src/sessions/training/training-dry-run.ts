@@ -15,7 +15,7 @@ import { demonstrationNames, policyText } from '../../reports/training/announce-
 import { assertTrainable } from './assert-trainable.ts';
 import { checkInitialAdapter } from './check-initial-adapter.ts';
 import { checkLocalBase, usesEngine } from '../policy/local-base.ts';
-import { openLosses, openOwnCredit, openPlayedRoles } from './open-joints.ts';
+import { openLosses, openOwnCredit, openPlayedRoles, openSource } from './open-joints.ts';
 import { isUnserved } from './open-supervised-training.ts';
 import { longestRollout } from './open-policy-servers.ts';
 import { planGpus } from './plan-gpus.ts';
@@ -57,7 +57,9 @@ export async function trainingDryRun(
   await assertTrainable(environment, config);
   await checkInitialAdapter(config, { variables, warn: note });
   await openOwnCredit(config);
-  await openLosses(config, environment, { played: await openPlayedRoles(config, environment) });
+  const played = await openPlayedRoles(config, environment);
+  await openLosses(config, environment, { played });
+  if (config.rolloutsFile !== null) await openSource(config, { played, variables, warn: note });
   const { contextTokens } = environment.limits;
   const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
   const source = config.source ?? ((await environmentFunction(wanted.id, 'createSource')) === null ? null : environment.id);

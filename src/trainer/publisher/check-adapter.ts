@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { readRegularBytes } from '../../files/regular-file.ts';
 import { CancelledError, PublishError, VfError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
-import { adapterFault } from '../../engine/adapters/plain-lora.ts';
+import { adapterFaultText } from '../../engine/adapters/plain-lora.ts';
 import type { AdapterDescription, AdapterManifest } from '../gradient-backend.ts';
 import { openSafetensors } from '../../files/open-safetensors.ts';
 import { SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
@@ -79,8 +79,8 @@ function checkFields(path: string, config: Readonly<Record<string, unknown>>, { 
   if (!Array.isArray(targets)) return refuse('target_modules', 'a list of layer names');
   const missing = modules.find((module) => !targets.some((name) => module.path === name || module.path.endsWith(`.${name}`)));
   if (missing !== undefined) refuse('target_modules', `a list that names ${missing.path}`);
-  const fault = adapterFault(config);
-  if (fault !== null) refuse(fault.key, `${JSON.stringify(fault.neutral)} or absent (${fault.reason})`);
+  const fault = adapterFaultText(path, config);
+  if (fault !== null) throw new PublishError(fault);
   for (const [field, neutral] of Object.entries(ABSENT)) {
     const value = config[field] ?? null;
     if (value === null || neutral.some((other) => JSON.stringify(other) === JSON.stringify(value))) continue;

@@ -94,7 +94,7 @@ describe('readAdapter, of what this engine does not compute', () => {
     biases: { bias: 'all' },
     'whole layers in addition': { modules_to_save: ['lm_head'] },
     'ranks by layer': { rank_pattern: { q_proj: 8 } },
-    'alphas by layer': { alpha_pattern: { q_proj: 8 } },
+    'alphas by layer': { alpha_pattern: { q_proj: 16 } },
     'changed base weights (PiSSA)': { init_lora_weights: 'pissa_niter_16' },
     'changed base weights (OLoRA)': { init_lora_weights: 'olora' },
     'changed base weights (CorDA)': { init_lora_weights: 'corda', corda_config: { corda_method: 'ipm' } },

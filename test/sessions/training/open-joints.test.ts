@@ -128,6 +128,55 @@ describe('openSource of rollouts_file', () => {
     const file = (await openSource(someConfig({ rollouts_file: 'theirs.jsonl' })))!;
     expect(file(context)).not.toBe(file(context));
   });
+
+  const line = (group: number, index: number, changes: object = {}): string =>
+    JSON.stringify({
+      schema_version: 1,
+      rollout_id: `${group}/${index}`,
+      group_id: `${group}`,
+      example_id: group,
+      reward: index,
+      metrics: {},
+      stop_condition: 'completed',
+      is_truncated: false,
+      policy: { model: 'theirs', version: 0 },
+      sampling: { temperature: 1 },
+      logprobs_mode: 'raw',
+      tokenizer_hash: null,
+      token_ids: [group, index, 7],
+      loss_mask: [0, 1, 1],
+      logprobs: [null, -1, -1],
+      prompt_length: 1,
+      segments: [
+        { kind: 'prompt', start: 0, end: 1, version: null },
+        { kind: 'model', start: 1, end: 3, version: 0 },
+      ],
+      ...changes,
+    });
+  const all = Array.from({ length: 4 }, (_, group) => [line(group, 0), line(group, 1)]).flat();
+  const opened = (lines: readonly string[], steps: number) => {
+    const path = join(folder, `theirs-${++modules}.jsonl`);
+    writeFileSync(path, lines.map((text) => `${text}\n`).join(''));
+    return openSource(someConfig({ steps, rollouts_file: path, rollouts: { examples_per_step: 2, rollouts_per_example: 2 } }));
+  };
+
+  it.each([
+    ['a log-prob', { logprobs: [null, -1, 1] }, /:8 is not a rollout .*: logprobs\[2\] is 1, which no sampler gives/],
+    ['a field', { reward: 'high' }, /:8 is not a rollout .*reward/],
+    ['a temperature', { sampling: { temperature: 0.5 } }, /:8 was sampled at temperature 0\.5/],
+    ['an id', { token_ids: [3, 1, -7] }, /:8 is not a rollout .*token_ids/],
+    ['a rollout that is there twice', { rollout_id: '3/0', token_ids: [3, 0, 7] }, /:8 is the rollout 3\/0 again/],
+  ])('finds %s in the last line before the first step, which does not read so far', async (_, changes, message) => {
+    await expect(opened(all, 1)).resolves.not.toBeNull();
+    await expect(opened([...all.slice(0, -1), line(3, 1, changes)], 1)).rejects.toThrow(message);
+  });
+
+  it('finds that there are too few groups for the steps before the first of them', async () => {
+    await expect(opened(all, 2)).resolves.not.toBeNull();
+    await expect(opened(all, 3)).rejects.toThrow(
+      /has too few groups of rollouts for --steps 3: 4, and a step takes 2; lower --steps, or give more rollouts$/,
+    );
+  });
 });
 
 describe('openOwnCredit', () => {

@@ -128,7 +128,7 @@ export class TorchBackend implements GradientBackend {
     const { worldSize = devices.length, sharding = 'auto' } = options;
     if (signal.aborted) throw new CancelledError('Starting the torch worker was cancelled', { cause: signal.reason });
     const initial = adapter.initial === null ? null : resolve(adapter.initial);
-    if (initial !== null) await assertStartAdapter(initial, adapter);
+    if (initial !== null) await assertStartAdapter(initial, adapter, modelPath);
     const worker = new WorkerProcess({ python, script: SCRIPT, env, logPath, timeoutMs, devices, worldSize });
     const call = async (name: string, fields: Readonly<Record<string, unknown>>) => succeeded(await worker.call(name, fields, {}, { signal })).header;
     try {

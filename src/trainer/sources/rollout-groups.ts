@@ -1,0 +1,122 @@
+/** Reads groups of rollouts in the form of `vf-export`, and refuses every line that cannot be trained on. */
+import { ConfigError } from '../../core/errors.ts';
+import { exportProblem, type RolloutExport, RolloutExportSchema } from '../../schemas/rollout-export.ts';
+import { parseWire } from '../../schemas/results.ts';
+import { assertInVocabulary } from './assert-in-vocabulary.ts';
+import { POLICY_ROLE, type Trajectory, turnsOnFile } from '../trajectory.ts';
+
+export interface RolloutGroupsOptions {
+  /** Name of the file or stream, for messages. */
+  readonly name: string;
+  /** Its lines. Called once. */
+  readonly lines: () => AsyncIterable<string>;
+  /** A group is complete with this many rollouts. When the input ends, a smaller group counts too. */
+  readonly rolloutsPerGroup: number;
+  /** Throws ConfigError for a role that the losses cannot train on. */
+  readonly onRole: (role: string) => void;
+  /** The temperature at which the trainer divides logits. Rollouts of another temperature are refused. */
+  readonly temperature: number;
+  /** Hash of the trained model's tokenizer; null if unknown. Rollouts of another tokenizer are refused. */
+  readonly tokenizerHash: string | null;
+  /** Token ids of the trained model are below it; null if unknown. */
+  readonly vocabularySize: number | null;
+  /** Rollouts of more tokens are left out: the model's window, Infinity if it is unknown. */
+  readonly longest: number;
+}
+
+/** `onLeftOut` gets the place and the number of tokens of every rollout that is left out. */
+export async function* rolloutGroups(
+  { lines, rolloutsPerGroup, name, tokenizerHash, vocabularySize, temperature, onRole, longest }: RolloutGroupsOptions,
+  onLeftOut: (place: string, tokens: number) => void,
+): AsyncGenerator<readonly Trajectory[], void> {
+  const open = new Map<string, { readonly members: Trajectory[]; seen: number }>();
+  let line = 0;
+  for await (const text of lines()) {
+    line++;
+    if (text.trim() === '') continue;
+    const place = `${name}:${line}`;
+    const rollout = parsed(text, place);
+    if (rollout.tokenizer_hash !== null && tokenizerHash !== null && rollout.tokenizer_hash !== tokenizerHash)
+      throw new ConfigError(`${place} holds token ids of another tokenizer; export it again with the model that is trained`);
+    assertInVocabulary(rollout.token_ids, vocabularySize, place);
+    const sampledAt = (rollout.sampling as { temperature?: unknown }).temperature;
+    if (typeof sampledAt === 'number' && sampledAt !== temperature)
+      throw new ConfigError(
+        `${place} was sampled at temperature ${sampledAt}, but rollouts.temperature is ${temperature}; set it to that of the rollouts`,
+      );
+    onRole(rollout.role ?? POLICY_ROLE);
+    const group = open.get(rollout.group_id) ?? { members: [], seen: 0 };
+    open.set(rollout.group_id, group);
+    const trajectory = trajectoryOfExport(rollout, group.members.length);
+    if (group.members.some((member) => isSameSample(member, trajectory)))
+      throw new ConfigError(
+        `${place} is the rollout ${rollout.rollout_id} again, with the same tokens; a group would count it twice. Remove one of the two lines`,
+      );
+    if (trajectory.ids.length <= longest) group.members.push(trajectory);
+    else onLeftOut(place, trajectory.ids.length);
+    if (++group.seen < rolloutsPerGroup) continue;
+    open.delete(rollout.group_id);
+    if (group.members.length > 0) yield group.members;
+  }
+  for (const { members } of open.values()) if (members.length > 0) yield members;
+}
+
+/**
+ * Reads the whole input before anything is trained. Rejects with ConfigError for a line that cannot be trained on, wherever it is, and for fewer groups than the steps take.
+ * @param steps number of steps, each of `groupsPerStep` groups
+ */
+export async function assertFillsSteps(
+  options: RolloutGroupsOptions,
+  { steps, groupsPerStep }: { readonly steps: number; readonly groupsPerStep: number },
+) {
+  let [groups, leftOut] = [0, 0];
+  for await (const _ of rolloutGroups(options, () => leftOut++)) groups++;
+  if (groups >= steps * groupsPerStep) return;
+  throw new ConfigError(
+    `${options.name} has too few groups of rollouts for --steps ${steps}: ${groups}${leftOutText(leftOut)}, and a step takes ${groupsPerStep}; lower --steps, or give more rollouts`,
+  );
+}
+
+export function leftOutText(leftOut: number): string {
+  return leftOut === 0 ? '' : `, without ${leftOut} rollouts that are longer than the model's window`;
+}
+
+function parsed(text: string, place: string): RolloutExport {
+  const wire = parseWire(RolloutExportSchema, text);
+  const problem = 'problem' in wire ? wire.problem : exportProblem(wire.value);
+  if ('value' in wire && problem === null) return wire.value;
+  throw new ConfigError(`${place} is not a rollout in the form of vf-export: ${problem} (docs/results.md describes it)`);
+}
+
+function isSameSample(a: Trajectory, b: Trajectory): boolean {
+  const isEqual = (own: ArrayLike<number> | null, other: ArrayLike<number> | null) =>
+    own?.length === other?.length && Array.from(own ?? []).every((value, at) => value === other![at]);
+  return a.rolloutId === b.rolloutId && isEqual(a.ids, b.ids) && isEqual(a.logProbs, b.logProbs);
+}
+
+function trajectoryOfExport(rollout: RolloutExport, index: number): Trajectory {
+  const { token_ids: ids, loss_mask: mask, logprobs, policy } = rollout;
+  const targets = Int32Array.from(ids.keys()).filter((at) => mask[at] === 1);
+  return {
+    rolloutId: rollout.rollout_id,
+    groupId: rollout.group_id,
+    index,
+    role: rollout.role ?? POLICY_ROLE,
+    task: rollout.task ?? null,
+    reward: rollout.reward + 0,
+    metrics: rollout.metrics,
+    error: null,
+    stop: rollout.stop_condition,
+    isTruncated: rollout.is_truncated,
+    isCut: false,
+    turns: rollout.turn_tokens?.length ?? rollout.segments.filter(({ kind }) => kind === 'model').length,
+    policy,
+    usage: { inputTokens: ids.length - targets.length, outputTokens: targets.length, cachedTokens: null },
+    ids: Int32Array.from(ids),
+    promptLength: rollout.prompt_length,
+    targets,
+    logProbs: Float64Array.from(targets, (at) => logprobs[at]!),
+    ...turnsOnFile(rollout),
+    segments: [],
+  };
+}
