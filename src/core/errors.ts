@@ -152,15 +152,23 @@ export class PublishError extends VfError {
   override readonly name = 'PublishError';
 }
 
+interface TrainingErrorDetails {
+  readonly failedRollouts: number;
+  readonly resumeFlags: readonly string[];
+}
+
 /** A training run had to stop: nothing left to train on, an alarm, too many failures. Its checkpoints contain the training so far. */
 export class TrainingError extends VfError {
   override readonly name = 'TrainingError';
   /** Failed rollouts of the batch that ended the run, which are in no row of its metrics. */
   readonly failedRollouts: number;
+  /** The flags with which `-R` helps; empty if it needs none. */
+  readonly resumeFlags: readonly string[];
 
-  constructor(message: string, { failedRollouts = 0, ...options }: VfErrorOptions & { readonly failedRollouts?: number } = {}) {
+  constructor(message: string, { failedRollouts = 0, resumeFlags = [], ...options }: VfErrorOptions & Partial<TrainingErrorDetails> = {}) {
     super(message, options);
     this.failedRollouts = failedRollouts;
+    this.resumeFlags = resumeFlags;
   }
 }
 

@@ -136,4 +136,6 @@ export interface TrainingOutcome {
   readonly failedRollouts: number;
   /** True if the run can be resumed with -R. */
   readonly resumable: boolean;
+  /** The flags with which -R helps. @default none are needed */
+  readonly resumeFlags?: readonly string[];
 }

@@ -1,4 +1,5 @@
 /** One option of a command: parses its value from a command line and from a TOML file, and has the texts for help and completion. */
+import { settingValue } from '../../core/setting-number.ts';
 import { ConfigError } from '../../core/errors.ts';
 
 /** The completions that a shell offers after the option: these words, files, folders, environments or presets of the package, or nothing. */
@@ -72,7 +73,7 @@ export function keyOf(name: string): string {
 
 /** The one sentence for a wrong value. `shown` replaces a value that may be secret. */
 export function wrongValue(spelling: string, wanted: string, value: unknown, { shown }: { readonly shown?: string } = {}): ConfigError {
-  return new ConfigError(`${spelling} must be ${wanted}, got ${shown ?? clipped(typeof value === 'number' ? String(value) : JSON.stringify(value))}`);
+  return new ConfigError(`${spelling} must be ${wanted}, got ${shown ?? clipped(settingValue(value))}`);
 }
 
 function clipped(text: string): string {

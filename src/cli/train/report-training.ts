@@ -26,11 +26,12 @@ export interface ReportOptions {
 
 export async function reportTraining(ended: EndedTraining, { display, note, redact }: ReportOptions): Promise<void> {
   const { setup, evaluationLabel, evaluationRows } = ended;
+  const { resumeFlags = [] } = ended.outcome;
   const { config, wire } = setup;
   const { summary, rows } = await concludeTraining(ended, { variables: process.env, redact, warn: (line) => note(`vf-train: ${line}`) });
   if (display.json) {
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
-    if (summary.resumable && !isUnderRounds()) note(`vf-train: continue this run with ${resumeCommand(summary.directory)}`);
+    if (summary.resumable && !isUnderRounds()) note(`vf-train: continue this run with ${resumeCommand(summary.directory, resumeFlags)}`);
     return;
   }
   const paint = paintFor(process.stdout, { plain: display.plain });
@@ -40,7 +41,7 @@ export async function reportTraining(ended: EndedTraining, { display, note, reda
     return value === null ? [] : [{ step: row.step, value }];
   });
   const losses = supervisedCurves(rows).training;
-  const options = { backend: wire.backend.kind, rows: evaluationRows, presets: ownPresets(config.environment.id) };
+  const options = { backend: wire.backend.kind, rows: evaluationRows, presets: ownPresets(config.environment.id), resumeFlags };
   const next = nextTrainingCommands(summary, config, options).map(({ why, command }) => ({ why, command: redact(command) }));
   process.stdout.write(printable(`\n${renderTrainingSummary(summary, { columns, paint, rewards, losses, evaluationLabel, next })}`));
 }

@@ -2,6 +2,7 @@
 import { acceptsType, configKeys, configTable, isNullable, type KeySchema } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { KEY_FLAGS, type KeyFlagName } from './key-flags.ts';
+import { settingNumber } from '../../core/setting-number.ts';
 import { number, text, wholeNumber } from '../options/kinds.ts';
 import type { Option } from '../options/option.ts';
 
@@ -36,7 +37,7 @@ function optionFor(schema: KeySchema, description: string, settings: object): Op
 }
 
 function defaultText(value: unknown): string {
-  return typeof value === 'number' && value > 0 && value < 1e-3 ? value.toExponential() : String(value);
+  return typeof value === 'number' ? settingNumber(value) : String(value);
 }
 
 /** `none` and `null` unset a key that may be null, as in a file and with `--set`. */

@@ -1,4 +1,5 @@
 /** Announces in a few lines the work of a run and its parts. */
+import { settingNumber } from '../../core/setting-number.ts';
 import { basename, isAbsolute, join } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { isModulePath } from '../../trainer/config/module-path.ts';
@@ -35,7 +36,7 @@ export function trainedText(config: TrainingConfig, name = basename(config.model
   const questions = typeof dataset === 'string' ? `${environment.id} on ${dataset}` : environment.id;
   const files = demonstrationNames(sft);
   if (files.length === 0) return `${name} to play ${questions}: ${methodText(config)} on a LoRA of rank ${lora.rank}, ${rolloutSteps(config)}`;
-  const supervised = `${plural(supervisedSteps(config), 'supervised step')} of ${plural(sft.batchSize, 'row')}, lr ${sft.learningRate ?? config.optimizer.learningRate}`;
+  const supervised = `${plural(supervisedSteps(config), 'supervised step')} of ${plural(sft.batchSize, 'row')}, lr ${settingNumber(sft.learningRate ?? config.optimizer.learningRate)}`;
   if (steps === 0) return `${name} on the demonstrations of ${files.join(', ')}: a LoRA of rank ${lora.rank}, ${supervised}`;
   return `${name} to play ${questions}: a LoRA of rank ${lora.rank}, ${supervised} (${files.join(', ')}), then ${methodText(config)}, ${rolloutSteps(config)}`;
 }
@@ -46,7 +47,7 @@ function rolloutSteps({ steps, rollouts, rolloutsFile, optimizer }: TrainingConf
     rolloutsFile === null
       ? `${rollouts.examplesPerStep} × ${plural(rollouts.rolloutsPerExample, 'rollout')}`
       : `${plural(rollouts.examplesPerStep, 'group')} of rollouts of ${rolloutsFile === '-' ? 'stdin' : basename(rolloutsFile)}`;
-  return `${plural(steps, 'step')} of ${batch}, lr ${optimizer.learningRate}`;
+  return `${plural(steps, 'step')} of ${batch}, lr ${settingNumber(optimizer.learningRate)}`;
 }
 
 /** The method that the settings of loss and advantage amount to, by the name of the paper if it has one. */

@@ -18,6 +18,8 @@ interface NextOptions {
   readonly rows?: number;
   /** The presets that the environment itself brings. */
   readonly presets: readonly Preset[];
+  /** The flags with which `-R` helps. @default none */
+  readonly resumeFlags?: readonly string[];
 }
 
 export function nextTrainingCommands(summary: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
@@ -39,7 +41,7 @@ function bestFirst({ best, heldOut, resumable, ...summary }: TrainingSummary, co
 
 function afterRun(summary: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
   const { resumable, directory, adapter } = summary;
-  if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory) }];
+  if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory, options.resumeFlags) }];
   if (adapter === null) return [];
   const [baseUrl] = [config.policy.baseUrl ?? []].flat();
   if (baseUrl !== undefined && config.policy.keepAdapter)
@@ -52,8 +54,9 @@ function afterRun(summary: TrainingSummary, config: Config, options: NextOptions
   return [evaluatedHere(config, { ...options, adapter })];
 }
 
-export function resumeCommand(directory: string): string {
-  return ownCommand('vf-train', ['-R', displayPath(directory)]);
+/** `flags`: those with which it helps. */
+export function resumeCommand(directory: string, flags: readonly string[] = []): string {
+  return ownCommand('vf-train', ['-R', displayPath(directory), ...flags]);
 }
 
 /** The server runs on without the run's adapters. It takes the folder under the name that its last version had. */

@@ -1,4 +1,5 @@
 /** Writes a value as TOML on one line. */
+import { settingNumber } from '../../core/setting-number.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 /** TOML has no null: tables and lists leave it out. Dates become strings. */
@@ -11,11 +12,8 @@ export function tomlValue(value: unknown): string {
   }
   if (value instanceof Date) return tomlString(value.toISOString());
   if (typeof value === 'number' && !Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf';
-  // TOML's integers have 64 bits; beyond a double's exact range write a float.
-  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) return value.toExponential();
-  // 1e-6 is easier to read than six zeros.
-  if (typeof value === 'number' && value !== 0 && Math.abs(value) < 1e-3) return value.toExponential();
-  return String(value);
+  // TOML's integers have 64 bits, and 1e6 is no integer; beyond a double's exact range write a float.
+  return typeof value === 'number' && !Number.isSafeInteger(value) ? settingNumber(value) : String(value);
 }
 
 function isWritten(value: unknown): boolean {

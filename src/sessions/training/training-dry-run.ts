@@ -1,4 +1,5 @@
 /** The output of `vf-train --dry-run`: the resolved settings, the cost of a step, and the first prompt. Opens the environment and, for the embedded engine, the model's configuration. */
+import { settingNumber } from '../../core/setting-number.ts';
 import { basename } from 'node:path';
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
@@ -109,7 +110,10 @@ function supervisedFacts(config: Config): Fact[] {
   if (files.length === 0) return [];
   const steps = plural(supervisedSteps(config), 'supervised step');
   return [
-    ['supervised', `${steps} of ${plural(sft.batchSize, 'row')} of ${files.join(', ')}, learning rate ${sft.learningRate ?? optimizer.learningRate}`],
+    [
+      'supervised',
+      `${steps} of ${plural(sft.batchSize, 'row')} of ${files.join(', ')}, learning rate ${settingNumber(sft.learningRate ?? optimizer.learningRate)}`,
+    ],
   ];
 }
 
@@ -134,7 +138,7 @@ function rolloutLoss({ algorithm: { loss, kl, minibatches, epochs }, optimizer }
     : loss.use === 'ratio'
       ? `${loss.objective}, ${loss.aggregation}, KL ${kl.coefficient}`
       : loss.use;
-  return ['loss', `${what}, learning rate ${optimizer.learningRate}, ${plural(minibatches * epochs, 'optimiser step')} per step`];
+  return ['loss', `${what}, learning rate ${settingNumber(optimizer.learningRate)}, ${plural(minibatches * epochs, 'optimiser step')} per step`];
 }
 
 /** Either length may be infinite: then only the model's window limits it. */

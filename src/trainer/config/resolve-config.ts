@@ -2,6 +2,7 @@
  * Resolves a run's configuration from layers (a preset, a file, flags): defaults from the schema, then each layer over the earlier ones, then every
  * check that needs no disk or network. Pure. Keeps the source of each value, for messages and for the record.
  */
+import { settingValue } from '../../core/setting-number.ts';
 import { ConfigError } from '../../core/errors.ts';
 import {
   allowedText,
@@ -278,6 +279,6 @@ function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<str
 /** Does not show tables, which may hold secrets. */
 function valueText(value: unknown): string {
   if (isObject(value)) return 'a table';
-  const text = typeof value === 'number' ? String(value) : redactUrl(JSON.stringify(value));
+  const text = redactUrl(settingValue(value));
   return text.length > 80 ? `${text.slice(0, 80)}…` : text;
 }

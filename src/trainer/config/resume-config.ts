@@ -3,6 +3,7 @@
  * shaped these or give the next steps their meaning must stay; the places where things run, the files that are kept and the length of the run may change.
  */
 import { ConfigError } from '../../core/errors.ts';
+import { settingValue } from '../../core/setting-number.ts';
 import { configKeys, configTable } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema, type TrainingConfigWire } from '../../schemas/training-config.ts';
 import { HIDDEN } from './check-config.ts';
@@ -122,5 +123,5 @@ function valueAt(config: TrainingConfigWire, key: string): unknown {
 }
 
 function valueText(value: unknown): string {
-  return value === null ? 'unset' : isObject(value) ? 'a table' : JSON.stringify(value);
+  return value === null ? 'unset' : isObject(value) ? 'a table' : settingValue(value);
 }

@@ -1,4 +1,5 @@
 /** The steps of a run, and the learning rate of each: supervised steps first, then those on rollouts. */
+import { settingNumber } from '../../core/setting-number.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { AdamOptions } from '../../core/adam-options.ts';
 import type { LossTerm } from '../token-loss.ts';
@@ -29,6 +30,16 @@ export function adamOptions(config: Pick<TrainingConfig, 'optimizer' | 'sft' | '
       ? scheduledValue({ shape: sft.schedule, peak: sft.learningRate ?? peak, floor: 0, warmupSteps: sft.warmupSteps, steps: supervised }, step - 1)
       : scheduledValue({ shape, peak, floor, warmupSteps, steps }, step - supervised - 1);
   return { learningRate, beta1, beta2, epsilon, weightDecay, maxGradNorm };
+}
+
+/** A rate at which LoRA usually trains: that of the small models of the presets `laptop`. */
+const USUAL_RATE = 1e-3;
+
+/** The flags of `-R` that lower the learning rate of a step: to a tenth of its peak, at most `USUAL_RATE`. */
+export function lowerRateFlags({ optimizer, sft }: Pick<TrainingConfig, 'optimizer' | 'sft'>, step: number): readonly string[] {
+  const supervised = step <= supervisedSteps({ sft }) ? sft.learningRate : null;
+  const lower = settingNumber(Math.min(Number(((supervised ?? optimizer.learningRate) / 10).toPrecision(2)), USUAL_RATE));
+  return ['--allow-changes', ...(supervised === null ? ['--lr', lower] : ['--set', `sft.learning_rate=${lower}`])];
 }
 
 /** Says how a batch is split into updates. A supervised batch is one optimiser step. */

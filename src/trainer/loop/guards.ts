@@ -1,4 +1,5 @@
 /** Guards: conditions under which a run warns or stops by itself. */
+import { settingNumber } from '../../core/setting-number.ts';
 import { type PublishError, TrainingError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { SKIP_REMEDIES, type SkipReason } from '../skip-reason.ts';
@@ -69,14 +70,16 @@ export class Guards {
       );
     throw new TrainingError(
       `Stopped because the models by role have cost ${spent.toFixed(4)} US dollars, and the limit is ${maxCost} (guards.max_cost). Continue with -R and a higher --max-cost`,
+      { resumeFlags: ['--max-cost', settingNumber(Number((2 * Math.max(maxCost, spent)).toPrecision(2)))] },
     );
   }
 
   /**
    * Counts the step. Returns the error that ends the run after too many such steps in a row. Throw it only once the earlier steps are saved.
    * @param reason why the step changed nothing; null if it was applied
+   * @param lowerRate the flags that lower the learning rate
    */
-  step(reason: SkipReason | null): TrainingError | null {
+  step(reason: SkipReason | null, lowerRate: readonly string[] = []): TrainingError | null {
     if (reason === null) {
       this.#skipped = 0;
       this.#unserved++;
@@ -87,6 +90,7 @@ export class Guards {
     if (this.#skipped < this.#config.maxSkippedSteps) return null;
     return new TrainingError(
       `Stopped after ${this.#skipped} steps in a row without an update (guards.max_skipped_steps); the last: ${reason.text}. ${SKIP_REMEDIES[reason.kind]}`,
+      { resumeFlags: reason.kind === 'not_finite' || reason.kind === 'diverged' ? lowerRate : [] },
     );
   }
 
@@ -141,8 +145,11 @@ export class Guards {
       });
   }
 
-  /** Throws TrainingError if an alarm is configured to stop the run. */
-  watch(values: Readonly<Record<string, number | null>>): void {
+  /**
+   * Throws TrainingError if an alarm is configured to stop the run.
+   * @param lowerRate the flags that lower the learning rate
+   */
+  watch(values: Readonly<Record<string, number | null>>, lowerRate: readonly string[] = []): void {
     const { minEntropy, maxKl, maxLogProbDifference, onAlarm } = this.#config;
     const { kl = null, approx_kl: approxKl } = values;
     // The first is the distance from the reference, which grows over a run; the second that of a step.
@@ -150,7 +157,7 @@ export class Guards {
       kl === null
         ? [approxKl, 'the policy moves too far in a step; lower the learning rate']
         : [kl, 'the policy is far from its reference; raise algorithm.kl.coefficient or lower the learning rate'];
-    const alarms = [
+    const ofPolicy = [
       below(
         'Entropy',
         values['entropy'],
@@ -159,6 +166,9 @@ export class Guards {
         'the policy has almost collapsed; lower the learning rate or raise clip_high',
       ),
       above('KL', distance, maxKl, 'guards.max_kl', remedy),
+    ];
+    const alarms = [
+      ...ofPolicy,
       above(
         'Mean |Δ log-prob| between server and trainer',
         values['log_prob_difference_mean'],
@@ -168,7 +178,8 @@ export class Guards {
       ),
     ].filter((alarm) => alarm !== null);
     for (const message of alarms) this.#report({ kind: 'alarm', message });
-    if (alarms.length > 0 && onAlarm === 'stop') throw new TrainingError(`Stopped by an alarm: ${alarms[0]}`);
+    if (alarms.length > 0 && onAlarm === 'stop')
+      throw new TrainingError(`Stopped by an alarm: ${alarms[0]}`, { resumeFlags: ofPolicy.includes(alarms[0]!) ? lowerRate : [] });
   }
 }
 

@@ -1,5 +1,6 @@
 /** One step of training, without its surroundings: takes trajectories from a source, credits their tokens, updates the adapter by the losses. Knows no files and no servers. */
 import { TrainingError } from '../../core/errors.ts';
+import { settingNumber } from '../../core/setting-number.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { Credit, CreditedBatch, TokenKinds } from '../credit.ts';
 import { creditBatch } from '../credit/credit-batch.ts';
@@ -8,7 +9,7 @@ import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts'
 import { logProbPass, type PassOptions } from '../gradients/log-prob-pass.ts';
 import { batchReason } from './batch-reason.ts';
 import type { PhaseClock } from './phase-clock.ts';
-import { adamOptions, lossesOfStep, splitOfStep, supervisedSteps, temperatureOfStep } from '../config/training-schedule.ts';
+import { adamOptions, lossesOfStep, lowerRateFlags, splitOfStep, temperatureOfStep } from '../config/training-schedule.ts';
 import { weightsFault } from '../records/usable-version.ts';
 import { type PolicyUpdate, updatePolicy } from './update-policy.ts';
 
@@ -63,20 +64,18 @@ export async function trainStep(step: number, version: number, parts: StepParts)
   if (fault !== null) {
     await backend.restore();
     onTakenBack?.();
-    throw new TrainingError(takenBackText(step, fault, { config, learningRate: adam.learningRate }));
+    throw takenBack(step, fault, config);
   }
   const { reason } = update;
   if (reason === null) return { batch, work, update };
   return { batch, work, update: { ...update, reason: batchReason(reason, batch.trajectories, config.algorithm.advantage.scope) } };
 }
 
-interface Taken {
-  readonly config: TrainingConfig;
-  readonly learningRate: number;
-}
-
-function takenBackText(step: number, fault: string, { config, learningRate }: Taken): string {
-  const isSupervised = step <= supervisedSteps(config) && config.sft.learningRate !== null;
-  const flags = `${isSupervised ? '--set sft.learning_rate=' : '--lr'}, with --allow-changes`;
-  return `Step ${step} was taken back, because ${fault}. Lower the learning rate (${flags}), which was ${learningRate}; -R continues from step ${step - 1}`;
+function takenBack(step: number, fault: string, config: TrainingConfig): TrainingError {
+  const rate = settingNumber(adamOptions(config, step).learningRate);
+  const resumeFlags = lowerRateFlags(config, step);
+  return new TrainingError(
+    `Step ${step} was taken back, because ${fault}. Lower the learning rate, which was ${rate}: -R with ${resumeFlags.join(' ')} continues from step ${step - 1}`,
+    { resumeFlags },
+  );
 }

@@ -9,7 +9,7 @@ import { PhaseClock } from './phase-clock.ts';
 import { isServing, servePolicy } from './serve-policy.ts';
 import { type SessionStart, startSession } from './start-session.ts';
 import { trainStep } from './train-step.ts';
-import { totalSteps } from '../config/training-schedule.ts';
+import { lowerRateFlags, totalSteps } from '../config/training-schedule.ts';
 import { servingFault } from '../records/usable-version.ts';
 import type { TrainingOutcome, TrainingRun, TrainingSession } from '../training-session.ts';
 
@@ -41,7 +41,7 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       if (signal.aborted || error instanceof CancelledError) return await records.outcome('interrupted', null);
       if (error instanceof TrainingError || (error instanceof GradientError && error.code === 'not_finite')) {
         records.report({ kind: 'stopped', message: error.message, stack: stackTrace(error) });
-        return await records.outcome('stopped', error.message, error instanceof TrainingError ? error.failedRollouts : 0);
+        return await records.outcome('stopped', error);
       }
       // A backend that never started would fail again.
       const isLost = hasBegun && error instanceof GradientError && error.code === 'lost';
@@ -117,7 +117,8 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     await records.sourceTexts(batch);
     guards.notice({ ...batch, values, update });
     budget.finishStep();
-    const stuck = guards.step(update.reason);
+    const lowerRate = lowerRateFlags(config, step);
+    const stuck = guards.step(update.reason, lowerRate);
     await progress.keep({ hasCheckpoint: checkpoints.isDue(step), counters: checkpoints.counters });
 
     if (served.thrown !== null) throw served.thrown;
@@ -126,7 +127,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
       failure = served.value.ok ? null : served.value.reason.message;
       guards.publish(served.value.ok ? null : served.value.reason);
     }
-    guards.watch(values);
+    guards.watch(values, lowerRate);
     if (validation.isDue(step)) await validation.run(step);
     await evaluate();
     if (checkpoints.isDue(step)) await checkpoints.save();

@@ -115,8 +115,9 @@ export class RunRecords implements AsyncDisposable {
     this.#served = { version, model };
   }
 
-  async outcome(reason: TrainingOutcome['reason'], message: string | null, failedRollouts = 0): Promise<TrainingOutcome> {
+  async outcome(reason: TrainingOutcome['reason'], cause: Error | null): Promise<TrainingOutcome> {
     const { directory, config } = this.#run;
+    const { failedRollouts, resumeFlags } = cause instanceof TrainingError ? cause : { failedRollouts: 0, resumeFlags: [] };
     const checkpoint = await this.checkpoints.latest().catch((error: unknown) => {
       // A damaged checkpoint must not hide why the run ended.
       this.report({ kind: 'alarm', message: thrownText(error) });
@@ -124,7 +125,7 @@ export class RunRecords implements AsyncDisposable {
     });
     return {
       reason,
-      message,
+      message: cause?.message ?? null,
       step: this.#step,
       ...this.#served,
       directory: directory.path,
@@ -134,6 +135,7 @@ export class RunRecords implements AsyncDisposable {
       events: this.#events.count,
       failedRollouts,
       resumable: reason !== 'finished' || this.#step < totalSteps(config),
+      resumeFlags,
     };
   }
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { scheduledValue } from '../../../src/trainer/config/training-schedule.ts';
+import { someConfig } from '../some-config.ts';
+import { lowerRateFlags, scheduledValue } from '../../../src/trainer/config/training-schedule.ts';
 
 const schedule = { peak: 1, floor: 0.1, warmupSteps: 4, steps: 14 };
 const steps = (shape: 'constant' | 'linear' | 'cosine') => Array.from({ length: 16 }, (_, step) => scheduledValue({ ...schedule, shape }, step));
@@ -26,5 +27,22 @@ describe('scheduledValue', () => {
   it('works without a warm-up, and with nothing but a warm-up', () => {
     expect(scheduledValue({ ...schedule, shape: 'linear', warmupSteps: 0 }, 0)).toBe(1);
     expect(scheduledValue({ ...schedule, shape: 'cosine', warmupSteps: 3, steps: 3 }, 3)).toBe(1);
+  });
+});
+
+describe('lowerRateFlags', () => {
+  const flags = (learningRate: number, sft: object = {}, step = 3) =>
+    lowerRateFlags(someConfig({ optimizer: { learning_rate: learningRate }, sft }), step).join(' ');
+
+  it('sets a tenth of the rate, and a usual one in place of one that is far off', () => {
+    expect(flags(4e-5)).toBe('--allow-changes --lr 4e-6');
+    expect(flags(1e20)).toBe('--allow-changes --lr 0.001');
+  });
+
+  it('sets the rate of the supervised steps where they have their own', () => {
+    const sft = { data: 'rows.jsonl', steps: 3 };
+    expect(flags(0.01, { ...sft, learning_rate: 0.002 })).toBe('--allow-changes --set sft.learning_rate=2e-4');
+    expect(flags(0.01, { ...sft, learning_rate: 0.002 }, 4)).toBe('--allow-changes --lr 0.001');
+    expect(flags(0.01, sft)).toBe('--allow-changes --lr 0.001');
   });
 });
