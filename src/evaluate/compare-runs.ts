@@ -119,7 +119,7 @@ interface SideContext {
 }
 
 function comparedSide(run: ComparedRun, { name, first, common, metric }: SideContext): ComparedSide {
-  const { directory, metadata, rows } = run;
+  const { directory, metadata, rows, notes = [] } = run;
   const groups = common.map((id) => [...rows.get(id)!.rollouts.values()]);
   const finished = groups.map((group) => group.filter(isScored));
   const passes = passEstimates(
@@ -133,7 +133,7 @@ function comparedSide(run: ComparedRun, { name, first, common, metric }: SideCon
     directory,
     envId: metadata.env_id,
     model: metadata.model,
-    changes: run === first ? [] : settingChanges(first.metadata.config, metadata.config),
+    changes: [...notes, ...(run === first ? [] : settingChanges(first.metadata.config, metadata.config))],
     finished: scored,
     failed: total - scored,
     otherRows: rows.size - common.length,

@@ -5,6 +5,7 @@ import { ResultSchema, type WireMetadata, type WireResult } from '../schemas/res
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import { rowContent } from './row-content.ts';
 import { factsOf } from '../rollouts/rollout-columns.ts';
+import { playedByText } from '../trainer/records/usable-version.ts';
 import { isTrainingEvaluation, readTrainingEvaluation, type TrainingEvaluation } from './training-evaluation.ts';
 import { runFiles } from './run-files.ts';
 import { readMetadata, readRecords } from './run-records.ts';
@@ -23,6 +24,8 @@ export interface ComparedRow {
 export interface ComparedRun {
   readonly directory: string;
   readonly metadata: Pick<WireMetadata, 'env_id' | 'model' | 'config' | 'rollouts_per_example'>;
+  /** What a reader must know about it. @default nothing */
+  readonly notes?: readonly string[];
   /** By group id. */
   readonly rows: ReadonlyMap<string, ComparedRow>;
 }
@@ -48,7 +51,7 @@ export async function readComparedRun(directory: string): Promise<ComparedRun> {
 }
 
 function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
-  const { path, step, envId, envArgs, model, rollouts } = evaluation;
+  const { path, step, version, envId, envArgs, model, rollouts } = evaluation;
   const rows = new Map<string, ComparedRow>();
   for (const trajectory of rollouts.values()) {
     const { group_id: id, metrics } = trajectory;
@@ -66,7 +69,8 @@ function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
   }
   const perExample = Math.max(...[...rows.values()].map((row) => row.rollouts.size).slice(0, 1000));
   const config = { env_id: envId, env_args: envArgs, step };
-  return { directory: path, metadata: { env_id: envId, model, config, rollouts_per_example: perExample }, rows };
+  const notes = [playedByText(step, version)].filter((note) => note !== '');
+  return { directory: path, metadata: { env_id: envId, model, config, rollouts_per_example: perExample }, rows, notes };
 }
 
 function comparedRow({ example_id: exampleId, prompt, answer, info }: WireResult): ComparedRow {

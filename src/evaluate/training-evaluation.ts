@@ -16,6 +16,8 @@ export interface TrainingEvaluation {
   /** Folder of the training run. */
   readonly run: string;
   readonly step: number;
+  /** The version of the policy that played it, which is older than the step if this one was skipped or never served; null if no rollout finished. */
+  readonly version: number | null;
   readonly envId: string;
   readonly envArgs: Readonly<Record<string, unknown>>;
   /** The name at its server of the model of that step. */
@@ -51,8 +53,9 @@ export async function readTrainingEvaluation(path: string): Promise<TrainingEval
   }
   const [first] = rollouts.values();
   if (first === undefined) throw new ConfigError(`${path} has no recorded rollout.`);
+  const version = [...rollouts.values()].find(({ reward }) => reward !== null)?.policy_version ?? null;
   const { environment, seed, sampling } = readConfig(run, path);
-  return { path, run, step: Number(NAME.exec(basename(path))![1]), ...environment, model: first.model, seed, ...sampling, rollouts };
+  return { path, run, step: Number(NAME.exec(basename(path))![1]), version, ...environment, model: first.model, seed, ...sampling, rollouts };
 }
 
 function readConfig(run: string, path: string) {

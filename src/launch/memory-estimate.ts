@@ -40,6 +40,8 @@ const CHUNK_BYTES = { cuda: GIB, cpu: GIB / 16 } as const;
 const CHUNKS = 2;
 /** Parameter, gradient and two Adam moments in float32, plus a copy in the base's type for the products. */
 const BYTES_PER_ADAPTER_PARAMETER = 4 + 4 + 8 + 2;
+/** Of the copy that a step can return to, in the memory of the host: parameter and two Adam moments in float32. */
+const HELD_BYTES_PER_ADAPTER_PARAMETER = 4 + 8;
 /** In the backward pass of a layer: gradients and recomputed values as wide as the MLP, and as wide as the hidden state. */
 const MLP_WIDE = 2;
 const HIDDEN_WIDE = 2;
@@ -89,6 +91,14 @@ export function trainerMemory(shape: ModelShape, settings: TrainerSettings): Tra
     context: device === 'cuda' ? CONTEXT_BYTES : 0,
   };
   return { ...parts, total: Object.values(parts).reduce((sum, bytes) => sum + bytes, 0) };
+}
+
+/**
+ * Memory of the host that the first worker keeps for the state from before a step, to which a step with weights that are not finite is taken back. The next step makes its copy
+ * before the last one is freed.
+ */
+export function heldBytes(shape: ModelShape, { rank, targets }: Pick<TrainerSettings, 'rank' | 'targets'>): number {
+  return 2 * adapterParameterCount(shape, rank, targets) * HELD_BYTES_PER_ADAPTER_PARAMETER;
 }
 
 /** Embedding, head, last norm and the vision tower are whole on every worker. */

@@ -8,7 +8,7 @@ export interface ComparedSide {
   readonly directory: string;
   readonly envId: string;
   readonly model: string;
-  /** Settings in which it differs from the first run: `env_args.max_turns: 2 → 4`. Empty for the first. */
+  /** What a reader must know about it (`played by version 3`), then the settings in which it differs from the first run: `env_args.max_turns: 2 → 4`. */
   readonly changes: readonly string[];
   /** Over the rows of the comparison, all finished rollouts. */
   readonly finished: number;

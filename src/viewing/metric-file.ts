@@ -17,6 +17,7 @@ export class MetricFile {
   readonly #directory: string;
   #lines: MetricLine[] = [];
   #place = evaluationPlacer();
+  readonly #playedBy = new Map<number, number | null>();
   readonly #progress = new ReadProgress();
   #beginnings = 0;
   #refreshing: Promise<readonly MetricLine[]> | null = null;
@@ -30,6 +31,12 @@ export class MetricFile {
   lines(): Promise<readonly MetricLine[]> {
     this.#refreshing ??= this.#refresh().finally(() => (this.#refreshing = null));
     return this.#refreshing;
+  }
+
+  /** The version that played the evaluation after each step; null if no rollout finished. */
+  async playedBy(): Promise<ReadonlyMap<number, number | null>> {
+    await this.lines();
+    return this.#playedBy;
   }
 
   /** The lines after `after`, which is the `next` of an earlier answer, or 0 for all. */
@@ -50,10 +57,12 @@ export class MetricFile {
       if (hadBegun) this.#beginnings += 1;
       this.#lines = [];
       this.#place = evaluationPlacer();
+      this.#playedBy.clear();
     }
     const lines = this.#lines;
     const line = (bytes: Buffer, start: number, end: number) => {
       const parsed = metricLine(bytes.toString('utf8', start, end));
+      if (parsed?.kind === 'evaluation') this.#playedBy.set(parsed.step, parsed.values['policy_version'] ?? null);
       if (parsed !== null) lines.push(this.#place(parsed));
     };
     await this.#progress.reached(file, await visitLines(file, { line }, { name: 'metrics.jsonl', from: this.#progress.readTo }));

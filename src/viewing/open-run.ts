@@ -62,8 +62,8 @@ export class OpenRun {
     return this.found.kind === 'evaluation' ? evaluationLine(this.found, settings) : trainingLine(this.found, { metrics: this.metrics, settings });
   }
 
-  sets(): Promise<readonly SetFile[]> {
-    return rolloutSets(this.found);
+  async sets(): Promise<readonly SetFile[]> {
+    return rolloutSets(this.found, this.found.kind === 'training' ? await this.metrics.playedBy() : new Map());
   }
 
   /** Throws ViewRequestError for a set that the run does not have. */

@@ -1,6 +1,7 @@
 /** The sets of rollouts of a run, each with its file: the results of an evaluation; the evaluations and steps of a training run, compressed ones too. */
 import { join, relative } from 'node:path';
 import { rewardsPath } from '../trainer/records/paid-rewards.ts';
+import { playedByText } from '../trainer/records/usable-version.ts';
 import { keptSteps } from '../trainer/records/kept-steps.ts';
 import type { FoundRun } from './find-runs.ts';
 import type { IndexedFile } from './rollout-index.ts';
@@ -15,22 +16,26 @@ export interface SetFile {
   readonly rewards: IndexedFile | null;
 }
 
-/** In order: evaluations, then steps. */
-export async function rolloutSets({ directory, kind }: FoundRun): Promise<readonly SetFile[]> {
+/**
+ * In order: evaluations, then steps.
+ * @param playedBy the version that played the evaluation after each step, as far as it is known
+ */
+export async function rolloutSets({ directory, kind }: FoundRun, playedBy: ReadonlyMap<number, number | null>): Promise<readonly SetFile[]> {
   if (kind === 'evaluation') {
     const at = (name: string) => ({ directory, name, isPacked: false });
     const set = { id: 'results', title: 'Rollouts', kind: 'results', step: null } as const;
     return [{ set, file: at('results.jsonl'), asked: at('asked.jsonl'), rewards: null }];
   }
-  return [...(await setsOf(directory, 'evaluations')), ...(await setsOf(directory, 'rollouts'))];
+  const titleOf = (step: number) => [`Evaluation after step ${step}`, playedByText(step, playedBy.get(step) ?? null)].filter(Boolean).join(', ');
+  return [...(await setsOf(directory, 'evaluations', titleOf)), ...(await setsOf(directory, 'rollouts', (step) => `Step ${step}`))];
 }
 
-async function setsOf(directory: string, folder: 'evaluations' | 'rollouts'): Promise<SetFile[]> {
+async function setsOf(directory: string, folder: 'evaluations' | 'rollouts', titleOf: (step: number) => string): Promise<SetFile[]> {
   const kind = folder === 'evaluations' ? 'evaluation' : 'step';
   const steps = await keptSteps(join(directory, folder));
   return steps.map(({ step, phase, path, kept }) => {
     const name = relative(directory, path);
-    const title = kind === 'evaluation' ? `Evaluation after step ${step}` : `Step ${step}`;
+    const title = titleOf(step);
     return {
       set: { id: `${kind}/${step}${phase === null ? '' : `/${phase}`}`, title: phase === null ? title : `${title}, ${phase}`, kind, step },
       file: { directory, name, isPacked: kept !== 'live' },

@@ -18,7 +18,7 @@ function trajectory(row: number, index: number, answer: string, more: Partial<Wi
     stop_condition: 'completed',
     is_truncated: false,
     is_cut: false,
-    policy_version: 3,
+    policy_version: 10,
     model: 'nano-v3',
     num_turns: 1,
     segments: [{ kind: 'model', text: `<answer>${answer}</answer>` }],
@@ -30,6 +30,7 @@ function trajectory(row: number, index: number, answer: string, more: Partial<Wi
   };
 }
 
+const base = { policy_version: 0, model: 'nano' };
 const text = (...lines: readonly (object | string)[]) =>
   lines.map((line) => (typeof line === 'string' ? line : `${JSON.stringify(line)}\n`)).join('');
 const failed = {
@@ -47,7 +48,7 @@ function trainedFolder(): EvalFolder {
   const early = [
     trajectory(0, 0, 'Paris'),
     { restarted: true, step: 0 },
-    ...rows.flatMap((row) => [trajectory(row, 0, 'Rome'), trajectory(row, 1, row === 0 ? 'Paris' : 'Rome')]),
+    ...rows.flatMap((row) => [trajectory(row, 0, 'Rome', base), trajectory(row, 1, row === 0 ? 'Paris' : 'Rome', base)]),
   ];
   folder.file('t/evaluations/step-000000.jsonl', text(...early, { complete: true, step: 0, attempts: 2, rollouts: 8 }));
   const late = [
@@ -76,6 +77,14 @@ describe('an evaluation of a training run', { timeout: 60_000 }, () => {
     });
     const shown = await folder.run([step(0), step(10)], {}, 'vf-compare');
     expect(shown.stdout).toContain('4 rows in common');
+  });
+
+  it('names the version that played it where that is not the one of its step', async () => {
+    using folder = trainedFolder();
+    folder.file('t/evaluations/step-000012.jsonl', text(trajectory(0, 0, 'Paris', failed), trajectory(1, 0, 'Paris')));
+    const { stdout } = await folder.run([step(0), step(12), '--json'], {}, 'vf-compare');
+    expect(JSON.parse(stdout)).toMatchObject({ sides: [{ changes: [] }, { changes: ['played by version 10', 'step: 0 → 12'] }] });
+    expect((await folder.run([step(12), step(0)], {}, 'vf-compare')).stdout).toMatch(/step-000012\.jsonl\n +played by version 10\n/);
   });
 
   it('becomes a run with the scores of another rubric; the training run stays as it is', async () => {

@@ -43,6 +43,7 @@ export interface SmallRunOptions {
   readonly onTurn?: (turn: ScriptedTurn) => Promise<void> | void;
   readonly environment?: Environment;
   readonly isEvaluatedAgain?: boolean;
+  readonly isUpdatedOtherwise?: boolean;
   readonly createSource?: CreateSource;
   readonly demonstrations?: DemonstrationSet;
   /** Changes the session before it is used. */
@@ -77,6 +78,7 @@ export async function trainSmall(path: string, options: SmallRunOptions): Promis
     environment,
     evaluation: environment,
     isEvaluatedAgain: options.isEvaluatedAgain ?? false,
+    isUpdatedOtherwise: options.isUpdatedOtherwise ?? false,
     servers: options.servers ?? { replicas: ['memory'], revive: async () => {} },
     openSession: async () => {
       const backend = await options.backend();

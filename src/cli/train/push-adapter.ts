@@ -43,7 +43,7 @@ export async function pushAdapter({ hub, which }: AdapterPush, { config, directo
   }
   if (adapter === null) {
     context.note('vf-train: the run has no adapter, so nothing was pushed');
-    return EXIT.done;
+    return EXIT.failed;
   }
   if (!existsSync(join(adapter, 'README.md'))) context.note('vf-train: the adapter has no README.md, so it is pushed without a card');
   const names = readdirSync(adapter, { withFileTypes: true }).filter((entry) => entry.isFile() && !entry.name.endsWith('.tmp'));

@@ -1,7 +1,7 @@
 /** A plan of GPU memory as lines of text: each program's share of each card. */
 import type { GpuCard } from '../../launch/gpu-cards.ts';
 import type { GpuNeeds, GpuPlan } from '../../launch/gpu-plan.ts';
-import { cacheBytesPerToken, GIB, serverFixedBytes } from '../../launch/memory-estimate.ts';
+import { cacheBytesPerToken, GIB, heldBytes, serverFixedBytes } from '../../launch/memory-estimate.ts';
 import { stepTime } from '../../launch/step-estimate.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { countText, durationText, plural, usdText } from '../text/number-text.ts';
@@ -11,6 +11,7 @@ export function gpuTable(needs: GpuNeeds, plan: GpuPlan): string[] {
   return [
     `GPU memory for ${needs.shape.name}${needs.shape.tower === undefined ? '' : ' with its vision tower'}, estimated in GiB; a tenth of each GPU stays free`,
     ...cards.flatMap((card) => cardLines(card, needs, plan)),
+    `  host memory, beyond the base: ${gib(heldBytes(needs.shape, needs))} for the state from before a step, to which a step that diverges is taken back`,
   ];
 }
 

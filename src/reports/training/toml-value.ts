@@ -12,8 +12,10 @@ export function tomlValue(value: unknown): string {
   }
   if (value instanceof Date) return tomlString(value.toISOString());
   if (typeof value === 'number' && !Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf';
-  // TOML's integers have 64 bits, and 1e6 is no integer; beyond a double's exact range write a float.
-  return typeof value === 'number' && !Number.isSafeInteger(value) ? settingNumber(value) : String(value);
+  if (typeof value !== 'number') return String(value);
+  // In TOML 1e6 is no integer. Those beyond a double's exact range must be floats.
+  if (Number.isInteger(value)) return Number.isSafeInteger(value) ? String(value) : value.toExponential().replace('e+', 'e');
+  return settingNumber(value);
 }
 
 function isWritten(value: unknown): boolean {

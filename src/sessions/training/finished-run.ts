@@ -4,7 +4,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError, ResultsError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
-import { Checkpoints } from '../../trainer/records/checkpoints.ts';
+import { type Checkpoint, Checkpoints } from '../../trainer/records/checkpoints.ts';
+import { readUnpublishedStep } from '../../trainer/records/event-log.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { isEvaluatedByItself } from '../../trainer/records/usable-version.ts';
 import { readTrainingRun, TrainingDirectory, trainingPaths } from '../../trainer/records/training-directory.ts';
@@ -24,7 +25,7 @@ export interface FinishedRun {
 
 /**
  * Returns the end of the run that `-R` names; null if there is something left to do: steps, evaluations or curves that a changed setting requires, a damaged last
- * checkpoint, a last version that never served. Throws ConfigError if `steps` is less than the run has already taken.
+ * checkpoint, a last version that is not usable. Throws ConfigError if `steps` is less than the run has already taken.
  */
 export async function finishedRun({ config, changes, resumeDirectory }: TrainingSetup): Promise<FinishedRun | null> {
   if (resumeDirectory === null) return null;
@@ -34,7 +35,7 @@ export async function finishedRun({ config, changes, resumeDirectory }: Training
   if (changes.some(({ key }) => needsRun(key)) || (await readTrainingRun(resumeDirectory)).finished_at === null) return null;
   const checkpoint = await latestCheckpoint(paths);
   if (checkpoint === null || checkpoint.step < totalSteps(config)) return null;
-  if (!isEvaluatedByItself(await readMetrics(paths.metrics), checkpoint)) return null;
+  if (!(await isUsable(checkpoint, paths))) return null;
   if (changes.some(({ key }) => key === 'name')) await rename(resumeDirectory, config.name);
   const { step, version, model, directory, adapterDirectory } = checkpoint;
   const outcome: TrainingOutcome = {
@@ -57,6 +58,12 @@ export async function finishedRun({ config, changes, resumeDirectory }: Training
 async function rename(run: string, name: string): Promise<void> {
   await using directory = await TrainingDirectory.open(run);
   await directory.rename(name);
+}
+
+/** False for the last version of a run that an earlier version of vf-search marked as finished although that version never served, or nothing was trained. */
+async function isUsable(last: Pick<Checkpoint, 'step' | 'version'>, { metrics, events }: TrainingPaths): Promise<boolean> {
+  if (last.version === 0 && last.step > 0) return false;
+  return isEvaluatedByItself(await readMetrics(metrics), last) && (await readUnpublishedStep(events)) !== last.step;
 }
 
 /** Tells whether a change of this setting gives a finished run something to do: more steps, evaluations, or curves. */

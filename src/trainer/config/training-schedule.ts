@@ -42,6 +42,11 @@ export function lowerRateFlags({ optimizer, sft }: Pick<TrainingConfig, 'optimiz
   return ['--allow-changes', ...(supervised === null ? ['--lr', lower] : ['--set', `sft.learning_rate=${lower}`])];
 }
 
+/** The flags of `-R` that let a run take as many further steps on rollouts; none for a run without such steps. */
+export function moreStepsFlags({ steps }: Pick<TrainingConfig, 'steps'>): readonly string[] {
+  return steps === 0 ? [] : ['--steps', String(2 * steps)];
+}
+
 /** Says how a batch is split into updates. A supervised batch is one optimiser step. */
 export function splitOfStep(
   config: Pick<TrainingConfig, 'sft' | 'steps' | 'algorithm'>,

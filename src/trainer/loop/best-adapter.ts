@@ -1,16 +1,16 @@
 /** Keeps the adapter of the best version so far in `best/`. If the folder exists, it is complete. */
 import { existsSync } from 'node:fs';
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { cp, mkdir, rename, rm } from 'node:fs/promises';
 import { GradientError, ResultsError } from '../../core/errors.ts';
 import { replaceFile } from '../../files/json-lines.ts';
 import { supervisedSteps } from '../config/training-schedule.ts';
-import { type BestMetric, bestRecord, type BestVersion, isBetter, readBest } from '../records/best-version.ts';
+import { type BestMetric, bestRecord, type BestVersion, isBetter, measuredVersions, readBest } from '../records/best-version.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { TrainingRun, TrainingSession } from '../training-session.ts';
 
 export interface BestAdapterParts {
   readonly run: Pick<TrainingRun, 'config' | 'directory'>;
-  readonly records: Pick<RunRecords, 'report'>;
+  readonly records: Pick<RunRecords, 'report' | 'rows' | 'checkpoints'>;
   readonly session: Pick<TrainingSession, 'backend'>;
   /** The run validates on demonstrations. */
   readonly isValidated: boolean;
@@ -25,15 +25,52 @@ export class BestAdapter {
 
   /**
    * Keeps the backend's adapter if it is better than the one that is kept. Call it before the measurement is recorded: after a kill in between, the measurement is repeated,
-   * and so is this. If `best/` cannot be written, this raises an alarm and the run continues.
+   * and so is this.
    */
   async offer(found: Omit<BestVersion, 'value'> & { readonly value: number | null }): Promise<void> {
     const { value } = found;
-    try {
-      await this.#putBack();
+    await this.#writing(async () => {
       if (value === null || !Number.isFinite(value) || !this.#isAsked(found)) return;
       const best = { ...found, value };
-      if (isBetter(best, readBest(this.#paths.best))) await this.#keep(best);
+      const save = async (directory: string) => void (await this.#parts.session.backend.saveAdapter(directory));
+      if (isBetter(best, readBest(this.#paths.best))) await this.#keep(best, save);
+    });
+  }
+
+  /**
+   * Chooses again, among the checkpoints, if the measurement that chose `best/` is not recorded. A session calls it when it starts: it repeats the measurements after its
+   * checkpoint, or it has discarded them because settings have changed.
+   */
+  async review(): Promise<void> {
+    const { run, records } = this.#parts;
+    await this.#writing(async () => {
+      const kept = readBest(this.#paths.best);
+      if (kept === null || run.config.checkpoint.best === 'none') return;
+      const isSame = ({ metric, step, version, value }: BestVersion) =>
+        metric === kept.metric && step === kept.step && value === kept.value && (metric === 'validation_nll' || version === kept.version);
+      const measured = measuredVersions(records.rows).filter((each) => this.#isAsked(each));
+      if (measured.some(isSame)) return;
+      const found = await this.#inCheckpoint(measured);
+      if (found === null) await rm(this.#paths.best, { recursive: true });
+      else await this.#keep(found.version, (directory) => cp(found.adapter, directory, { recursive: true }));
+      const now = found === null ? 'the next measurement chooses it again' : `it now holds the adapter of step ${found.version.step}`;
+      records.report({ kind: 'note', message: `best/ held the adapter of step ${kept.step}, whose measurement is not recorded: ${now}` });
+    });
+  }
+
+  /** The first of these whose adapter a checkpoint has. */
+  async #inCheckpoint(measured: readonly BestVersion[]): Promise<{ readonly version: BestVersion; readonly adapter: string } | null> {
+    const adapters = new Map<number, string>();
+    for await (const { version, adapterDirectory } of this.#parts.records.checkpoints.whole()) adapters.set(version, adapterDirectory);
+    const version = measured.find((each) => adapters.has(each.version));
+    return version === undefined ? null : { version, adapter: adapters.get(version.version)! };
+  }
+
+  /** If `best/` cannot be written, this raises an alarm and the run continues. */
+  async #writing(work: () => Promise<void>): Promise<void> {
+    try {
+      await this.#putBack();
+      await work();
     } catch (error) {
       if (error instanceof GradientError || (!(error instanceof ResultsError) && (error as NodeJS.ErrnoException).code === undefined)) throw error;
       this.#parts.records.report({ kind: 'alarm', message: `Cannot write the best adapter ${this.#paths.best}: ${(error as Error).message}` });
@@ -56,17 +93,17 @@ export class BestAdapter {
     return { best, fresh: `${best}.new.tmp`, old: `${best}.old.tmp` };
   }
 
-  /** Restores the old `best/` after a crash between the two renames of `#keep`. That measurement is repeated, because it has no row in the metrics. */
+  /** Restores the old `best/` after a crash between the two renames of `#keep`. */
   async #putBack(): Promise<void> {
     const { best, old } = this.#paths;
     if (!existsSync(best) && existsSync(old)) await rename(old, best);
   }
 
-  async #keep(found: BestVersion): Promise<void> {
+  async #keep(found: BestVersion, save: (directory: string) => Promise<void>): Promise<void> {
     const { best, fresh, old } = this.#paths;
     for (const path of [fresh, old]) await rm(path, { recursive: true, force: true });
     await mkdir(fresh);
-    await this.#parts.session.backend.saveAdapter(`${fresh}/adapter`);
+    await save(`${fresh}/adapter`);
     const { name, text } = bestRecord(found);
     await replaceFile(`${fresh}/${name}`, (write) => write(Buffer.from(text)));
     await rename(best, old).catch((error: NodeJS.ErrnoException) => {

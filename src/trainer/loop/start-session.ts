@@ -98,6 +98,7 @@ export async function startSession(
     onChange: (change, tokens) => report(budgetEvent(change, tokens)),
   });
   const best = new BestAdapter({ run, records, session, isValidated: demonstrations.validation.length > 0 });
+  await best.review();
   const evaluation = await Evaluation.open(run, records, { play, best, from: start.step });
   const validation = new Validation({ run, records, session, budget, progress, best, signal: inner }, demonstrations.validation);
   const checkpoints = new CheckpointWriter({ run, records, session, progress, budget, guards }, start.step);

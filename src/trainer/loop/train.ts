@@ -9,8 +9,9 @@ import { PhaseClock } from './phase-clock.ts';
 import { isServing, servePolicy } from './serve-policy.ts';
 import { type SessionStart, startSession } from './start-session.ts';
 import { trainStep } from './train-step.ts';
-import { lowerRateFlags, totalSteps } from '../config/training-schedule.ts';
-import { servingFault } from '../records/usable-version.ts';
+import { lowerRateFlags, moreStepsFlags, totalSteps } from '../config/training-schedule.ts';
+import { doneText, servingFault, unchangedText } from '../records/usable-version.ts';
+import type { SkipReason } from '../skip-reason.ts';
 import type { TrainingOutcome, TrainingRun, TrainingSession } from '../training-session.ts';
 
 /** Runs until the last step, a stop by a guard, or an interruption. Throws errors that end the run; it can be resumed even then. */
@@ -33,8 +34,8 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
     try {
       await using session = await run.openSession(signal);
       hasBegun = true;
-      const version = await trainSession(run, records, session, { signal, lostToMemory });
-      records.report({ kind: 'finished', message: finishedText(totalSteps(run.config), version) });
+      await trainSession(run, records, session, { signal, lostToMemory });
+      records.report({ kind: 'finished', message: doneText(totalSteps(run.config)) });
       return await records.outcome('finished', null);
     } catch (thrown) {
       const error = firstError(thrown);
@@ -58,13 +59,8 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
   }
 }
 
-function finishedText(steps: number, version: number): string {
-  const done = steps === 1 ? 'The only step is done' : `All ${steps} steps are done`;
-  return version > 0 || steps === 0 ? done : `${done}, but none changed the policy: each was skipped, and its step_skipped event says why`;
-}
-
-/** Trains with one backend, from the last checkpoint to the last step. Returns the version that the weights have at its end. */
-async function trainSession(run: TrainingRun, records: RunRecords, session: TrainingSession, start: SessionStart): Promise<number> {
+/** Trains with one backend, from the last checkpoint to the last step. Throws TrainingError if the version that the last step leaves is no result. */
+async function trainSession(run: TrainingRun, records: RunRecords, session: TrainingSession, start: SessionStart): Promise<void> {
   const { config, losses, observer } = run;
   await using parts = await startSession(run, records, session, start);
   const { source, credit, evaluation, validation, budget, guards, checkpoints, progress } = parts;
@@ -79,6 +75,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
   if (validation.isDue(progress.step)) await validation.run(progress.step);
   await evaluate();
   let failure: string | null = null;
+  let skipped: SkipReason | null = null;
   while (progress.step < lastStep) {
     guards.cost();
     const step = progress.step + 1;
@@ -117,6 +114,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     await records.sourceTexts(batch);
     guards.notice({ ...batch, values, update });
     budget.finishStep();
+    skipped = update.reason;
     const lowerRate = lowerRateFlags(config, step);
     const stuck = guards.step(update.reason, lowerRate);
     await progress.keep({ hasCheckpoint: checkpoints.isDue(step), counters: checkpoints.counters });
@@ -132,9 +130,10 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     await evaluate();
     if (checkpoints.isDue(step)) await checkpoints.save();
   }
-  const fault = session.isServed === false ? null : servingFault({ trained: progress.version, serves: parts.policy.version, why: failure });
+  const { version: trained } = progress;
+  if (trained === 0 && lastStep > 0) throw new TrainingError(unchangedText(lastStep, skipped), { resumeFlags: moreStepsFlags(config) });
+  const fault = session.isServed === false ? null : servingFault({ trained, serves: parts.policy.version, why: failure });
   if (fault !== null) throw new TrainingError(fault);
-  return progress.version;
 }
 
 type Settled<T> = { readonly value: T; readonly thrown: null } | { readonly value: null; readonly thrown: unknown };

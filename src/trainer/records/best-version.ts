@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { jsonOrNull } from '../../schemas/json-or-null.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
+import type { MetricsRow } from '../training-observer.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 
 /** `reward_mean` of an evaluation, the higher the better; `validation_nll` of a validation, the lower the better. */
@@ -27,6 +28,17 @@ const FILES: Readonly<Record<BestMetric, string>> = { reward_mean: 'evaluation.j
 /** Name and text of the file with the figure. */
 export function bestRecord({ metric, step, version, value }: BestVersion): { readonly name: string; readonly text: string } {
   return { name: FILES[metric], text: `${JSON.stringify({ step, ...(metric === 'reward_mean' ? { version } : {}), [metric]: value })}\n` };
+}
+
+/** The measurements among the rows that could choose the best version, the best first. */
+export function measuredVersions(rows: readonly MetricsRow[]): BestVersion[] {
+  const measured = rows.flatMap(({ kind, step, values }): BestVersion[] => {
+    if (kind === 'step') return [];
+    const metric = kind === 'evaluation' ? 'reward_mean' : 'validation_nll';
+    const { [metric]: value = null, policy_version: version = null } = values;
+    return value === null ? [] : [{ metric, step, version: version ?? step, value }];
+  });
+  return measured.toSorted((a, b) => Number(isBetter(b, a)) - Number(isBetter(a, b)) || a.step - b.step);
 }
 
 /** Null without a best adapter. @param folder the run's `best/` */

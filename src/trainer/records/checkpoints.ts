@@ -75,16 +75,27 @@ export class Checkpoints {
    * all of them are damaged: restarting automatically would discard the training so far.
    */
   async latest(): Promise<Checkpoint | null> {
-    const places = (await this.#places()).filter(({ name }) => !this.#unusable.has(name));
-    for (const { name } of places) {
-      const directory = join(this.#directory, name);
-      const read = await readManifest(directory);
-      if ('value' in read) return checkpointOf(directory, read.value);
-      this.#damaged.add(name);
-      this.#onDamage(`Skipped the damaged checkpoint ${directory}: ${read.problem}`);
-    }
+    for await (const checkpoint of this.whole()) return checkpoint;
+    const places = await this.#usablePlaces();
     if (places.length === 0) return null;
     throw new ResultsError(`All ${places.length} checkpoints in ${this.#directory} are damaged; restore one from a copy, or start a new run`);
+  }
+
+  /** The checkpoints that are neither damaged nor marked as unusable, newest first. */
+  async *whole(): AsyncGenerator<Checkpoint> {
+    for (const { name } of await this.#usablePlaces()) {
+      const directory = join(this.#directory, name);
+      const read = await readManifest(directory);
+      if ('value' in read) yield checkpointOf(directory, read.value);
+      else {
+        this.#damaged.add(name);
+        this.#onDamage(`Skipped the damaged checkpoint ${directory}: ${read.problem}`);
+      }
+    }
+  }
+
+  async #usablePlaces(): Promise<Place[]> {
+    return (await this.#places()).filter(({ name }) => !this.#unusable.has(name));
   }
 
   /** Leaves this checkpoint out from now on, and deletes it with the next `prune`: no run can continue from its weights. */

@@ -55,6 +55,20 @@ export class EventLog {
   }
 }
 
+/** The step after which a publish failed, if no later process has opened the run: its version never served. Null if the last publish succeeded. */
+export async function readUnpublishedStep(path: string): Promise<number | null> {
+  let failed: number | null = null;
+  for await (const line of readLines(path)) {
+    const parsed = parseWire(EventLineSchema, line.text);
+    if ('problem' in parsed) continue;
+    const { kind, step } = parsed.value;
+    // A process that opens the run publishes its version, or ends.
+    if (kind === 'started' || kind === 'resumed') failed = null;
+    if (kind === 'publish_failed') failed = step;
+  }
+  return failed;
+}
+
 /** Steps that changed no weight for the same kind of reason. */
 export interface SkippedSteps {
   /** As in `SkipReason`; null for a run of an earlier version. */

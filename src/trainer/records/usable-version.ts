@@ -6,6 +6,7 @@ import { GradientError } from '../../core/errors.ts';
 import { microBatchOf } from '../gradients/pack-batches.ts';
 import type { GradientComputation } from '../gradient-backend.ts';
 import type { MetricsRow } from '../training-observer.ts';
+import { SKIP_REMEDIES, type SkipReason } from '../skip-reason.ts';
 import type { Trajectory } from '../trajectory.ts';
 
 /** A sequence may have no finite log-probs by itself, so several are tried. */
@@ -41,6 +42,22 @@ export function plainProbe(vocabularySize: number): Probed {
   return { ids, targets: Int32Array.from({ length: ids.length - 1 }, (_, i) => i + 1) };
 }
 
+export function doneText(steps: number): string {
+  return steps === 1 ? 'The only step is done' : `All ${steps} steps are done`;
+}
+
+/**
+ * Says that a run has no result, because its steps left the policy as it was.
+ * @param last why the last step was skipped; null if an earlier process took it
+ */
+export function unchangedText(steps: number, last: SkipReason | null): string {
+  const why =
+    last === null
+      ? `${steps === 1 ? 'it was skipped, and its' : 'each was skipped, and its'} step_skipped event says why`
+      : `${steps === 1 ? 'it was skipped' : 'each was skipped, the last'} because ${last.text}. ${SKIP_REMEDIES[last.kind]}`;
+  return `${doneText(steps)}, but the policy is unchanged: ${why}. Start a new run with other settings, or take further steps with -R and a larger --steps`;
+}
+
 export interface ServedVersion {
   /** The version of the trainer's weights. */
   readonly trained: number;
@@ -63,6 +80,11 @@ export function servingFault({ trained, serves, why }: ServedVersion): string | 
 /** True if the evaluation was played by the version that its step left. A row without the version counts as its own: every rollout of it failed. */
 export function isOwnEvaluation({ values }: MetricsRow, version: number): boolean {
   return (values['policy_version'] ?? version) === version;
+}
+
+/** `played by version 3`, for an evaluation after step 4: that step was skipped, or its version never served. Empty if the version is the step's, or unknown. */
+export function playedByText(step: number, version: number | null): string {
+  return version === null || version === step ? '' : `played by version ${version}`;
 }
 
 /** Places the rows that it is given, in order: each evaluation at the step of the version that played it. While a publish fails, an older version serves. */

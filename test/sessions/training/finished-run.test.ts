@@ -74,7 +74,7 @@ describe('finishedRun', { timeout: 120_000 }, () => {
   it('records what a resume changes', async () => {
     await finished(resume('--steps', '3', '--lr', '5e-4', '--allow-changes'));
     expect(run.events().filter(({ kind }) => kind === 'settings_changed')).toEqual([
-      expect.objectContaining({ step: 2, message: 'Changed steps from 2 to 3; optimizer.learning_rate from 0.001 to 0.0005' }),
+      expect.objectContaining({ step: 2, message: 'Changed steps from 2 to 3; optimizer.learning_rate from 0.001 to 5e-4' }),
     ]);
   });
 
@@ -86,5 +86,18 @@ describe('finishedRun', { timeout: 120_000 }, () => {
     await finished(resume());
     expect(run.events().map(({ kind }) => kind)).toContain('alarm');
     expect(run.steps()).toEqual([1, 2, 3, 4]);
+  });
+
+  it('opens a run again that an earlier version marked as finished although its last version never served', async () => {
+    appendFileSync(join(run.path, 'events.jsonl'), `${JSON.stringify({ step: 4, kind: 'publish_failed', time: new Date(0), message: 'no room' })}\n`);
+    const before = run.events().length;
+    await finished(resume());
+    expect(
+      run
+        .events()
+        .slice(before)
+        .map(({ kind }) => kind),
+    ).toEqual(['resumed', 'finished']);
+    expect((await resume().ended).stderr).toContain('has already finished');
   });
 });

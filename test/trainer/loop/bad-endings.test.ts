@@ -5,9 +5,12 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AdamOptions } from '../../../src/core/adam-options.ts';
 import { PublishError } from '../../../src/core/errors.ts';
+import { reward, Rubric } from '../../../src/core/rubric.ts';
 import { Checkpoints } from '../../../src/trainer/records/checkpoints.ts';
 import { evaluationsOf } from '../../../src/trainer/records/usable-version.ts';
 import { readMetrics } from '../../../src/trainer/records/metrics-journal.ts';
+import { SKIP_REMEDIES } from '../../../src/trainer/skip-reason.ts';
+import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
 
@@ -230,6 +233,39 @@ describe('best/', () => {
     expect(await readFile(join(path, 'best/adapter/unigram.json'))).toEqual(alone.adapter);
   });
 
+  it('is chosen again where a resume discards the evaluation that chose it: among the checkpoints, then by what is played', async () => {
+    // Held-out rewards are the highest after step 3, then after step 1; with the changed settings after step 4.
+    let level = 0;
+    const levels = [0, 1, 0, 2, 0];
+    const worth = reward(({ modelText }: { readonly modelText: string }) => (modelText.length % 2) + level, { name: 'worth' });
+    const environment = new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [worth] }) });
+    const onPhase = (phase: string, step: number) => void (level = phase === 'evaluation' ? levels[step]! : 0);
+    const every = { environment, config: { ...config, checkpoint: { every: 1, keep: 9 } }, observer: { onPhase } };
+    await run(every);
+    expect(await best()).toMatchObject({ step: 3 });
+    for (const name of ['step-000003', 'step-000004']) await rm(join(path, 'checkpoints', name), { recursive: true });
+    const stop = new AbortController();
+    await run({ ...every, signal: stop.signal, isUpdatedOtherwise: true, observer: { onPhase: () => stop.abort() } });
+    expect(await best()).toMatchObject({ step: 1, version: 1 });
+    const checkpoint = join(path, 'checkpoints/step-000001/adapter/unigram.json');
+    expect(await readFile(join(path, 'best/adapter/unigram.json'))).toEqual(await readFile(checkpoint));
+    expect((await eventsOf(path)).find(({ kind }) => kind === 'note')!.message).toBe(
+      'best/ held the adapter of step 3, whose measurement is not recorded: it now holds the adapter of step 1',
+    );
+    levels.splice(3, 2, 0, 3);
+    await run({ ...every, config: { ...every.config, optimizer: { learning_rate: 1e-6 } }, isUpdatedOtherwise: true });
+    expect(await best()).toMatchObject({ step: 4 });
+  });
+
+  it('is removed where no checkpoint has an adapter that was measured, until the next evaluation', async () => {
+    await run({ config });
+    await rm(join(path, 'checkpoints'), { recursive: true });
+    const stop = new AbortController();
+    await run({ config, signal: stop.signal, isUpdatedOtherwise: true, observer: { onPhase: () => stop.abort() } });
+    expect((await readdir(path)).includes('best')).toBe(false);
+    expect((await eventsOf(path)).find(({ kind }) => kind === 'note')!.message).toMatch(/: the next measurement chooses it again$/);
+  });
+
   it('is the same however the run was interrupted, and is not kept where the configuration says none', async () => {
     await run({ config });
     const [expected, adapter] = [await best(), await readFile(join(path, 'best/adapter/unigram.json'))];
@@ -243,5 +279,21 @@ describe('best/', () => {
     path = await newRun(await mkdtemp(join(parent, 'none-')));
     await run({ config: { ...config, checkpoint: { best: 'none' } } });
     expect((await readdir(path)).includes('best')).toBe(false);
+  });
+});
+
+describe('a run whose steps were all skipped', () => {
+  const config = { steps: 2, evaluation: { every: 0 } };
+  const environment = new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [reward(() => 1, { name: 'same' })] }) });
+
+  it('has no result: it is stopped, says why and what to do, also when it is resumed, and goes on with more steps', async () => {
+    const outcome = await run({ config, environment });
+    expect(outcome).toMatchObject({ reason: 'stopped', step: 2, version: 0, adapter: null, resumable: true, resumeFlags: ['--steps', '4'] });
+    expect(outcome.message).toBe(
+      'All 2 steps are done, but the policy is unchanged: each was skipped, the last because no group has two finished rollouts with different rewards. ' +
+        `${SKIP_REMEDIES.constant}. Start a new run with other settings, or take further steps with -R and a larger --steps`,
+    );
+    expect((await run({ config, environment })).message).toMatch(/: each was skipped, and its step_skipped event says why\. Start a new run/);
+    expect(await run({ config: { ...config, steps: 3 } })).toMatchObject({ reason: 'finished', version: 3 });
   });
 });

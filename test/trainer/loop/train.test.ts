@@ -25,7 +25,6 @@ type Before = ConstructorParameters<typeof UnigramBackend>[0];
 const run = (options: Partial<SmallRunOptions> & { readonly before?: Before } = {}) =>
   trainSmall(path, { backend: async () => new UnigramBackend(options.before), ...options });
 const kinds = async () => (await eventsOf(path)).map(({ kind }) => kind);
-const messages = async (of: string) => (await eventsOf(path)).flatMap(({ kind, message }) => (kind === of ? [message] : []));
 const stepsOf = async (kind: string) => (await rowsOf(path)).filter((row) => row['kind'] === kind).map(({ step }) => step);
 const refused = () => {
   throw new PolicyError('the server is gone');
@@ -255,8 +254,7 @@ describe('nothing to learn from', () => {
   it('counts skipped steps on through a resume', async () => {
     const config = (most: number) => ({ evaluation: { every: 0 }, guards: { max_skipped_steps: most }, checkpoint: { every: 1 } });
     const environment = worth(() => 1);
-    expect(await run({ environment, config: { ...config(9), steps: 3 } })).toMatchObject({ reason: 'finished', version: 0 });
-    expect(await messages('finished')).toEqual([expect.stringMatching(/^All 3 steps are done, but none changed the policy/)]);
+    expect(await run({ environment, config: { ...config(9), steps: 3 } })).toMatchObject({ reason: 'stopped', version: 0 });
     expect(await run({ environment, config: config(5) })).toMatchObject({ reason: 'stopped', step: 5 });
   });
 

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { SkipKind } from '../../../src/trainer/skip-reason.ts';
-import { EventLog, readSkippedSteps } from '../../../src/trainer/records/event-log.ts';
+import { EventLog, readSkippedSteps, readUnpublishedStep } from '../../../src/trainer/records/event-log.ts';
+import type { TrainingEvent } from '../../../src/trainer/training-observer.ts';
 
 const clock = () => new Date(0);
 const time = '1970-01-01T00:00:00.000Z';
@@ -74,5 +75,20 @@ describe('readSkippedSteps', () => {
       { kind: null, text: 'an old text', steps: 1 },
     ]);
     expect(await readSkippedSteps(join(directory, 'none.jsonl'), new Set([1]))).toEqual([]);
+  });
+});
+
+describe('readUnpublishedStep', () => {
+  const written = async (...kinds: readonly [TrainingEvent['kind'], number][]) => {
+    const log = await EventLog.open(path, { clock });
+    for (const [kind, step] of kinds) log.append({ step, kind, message: '' });
+    await log.close();
+    return readUnpublishedStep(path);
+  };
+
+  it('is the step of the last publish that failed, until another process opens the run', async () => {
+    expect(await written(['started', 0])).toBeNull();
+    expect(await written(['publish_failed', 2], ['alarm', 2], ['publish_failed', 3], ['finished', 3])).toBe(3);
+    expect(await written(['resumed', 3], ['finished', 3])).toBeNull();
   });
 });
