@@ -1,9 +1,10 @@
-import type { IncomingMessage, Server } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerOptions } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { createAdaptorServer } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { ConfigError } from '../core/errors.ts';
+import { Unread, type UnreadOptions } from './unread.ts';
 
 export interface RunningServer {
   /** `http://host:port`, with the actual port. */
@@ -18,30 +19,44 @@ export interface ListenOptions {
   readonly port: number;
   /** The time for which a new connection may send nothing, in milliseconds; less than `headersTimeout`. @default 110,000 */
   readonly silenceMs?: number;
+  /** What clients that do not read their answers may make the server hold. @default the defaults of Unread */
+  readonly unread?: UnreadOptions;
   /** Takes over the connection of a request that asks for a WebSocket, and closes it at the end. @default such a request is answered as any other */
   readonly onUpgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
 }
 
 /** Serves the app over HTTP. Throws ConfigError if the address cannot be used. */
-export async function listen(app: Hono, { host, port, silenceMs = 110_000, onUpgrade }: ListenOptions): Promise<RunningServer> {
+export async function listen(app: Hono, { host, port, silenceMs = 110_000, unread: limits, onUpgrade }: ListenOptions): Promise<RunningServer> {
+  const unread = new Unread(limits);
   const upgrades = onUpgrade === undefined ? {} : { shouldUpgradeCallback: asksForWebSocket };
   const server = createAdaptorServer({
     fetch: app.fetch,
     overrideGlobalObjects: false,
+    createServer: ((own: ServerOptions, answer: RequestListener) =>
+      createServer(own, (request, response) => unread.admits(request, response) && answer(request, response))) as typeof createServer,
     // Idle connections stay open longer than in the pools of Python and Node, so that a client does not reuse one that is just being closed. Pools keep unused
     // connections forever, so these are closed only after requestTimeout.
     serverOptions: { keepAliveTimeout: 75_000, headersTimeout: 115_000, requestTimeout: 120_000, ...upgrades },
   }) as Server;
   if (onUpgrade !== undefined) server.on('upgrade', onUpgrade);
-  server.on('connection', (socket) => closeWhereSilent(socket, silenceMs));
+  server.on('connection', (socket) => {
+    unread.watch(socket);
+    closeWhereSilent(socket, silenceMs);
+  });
+  server.once('close', () => unread.close());
   await bind(server, host, port);
   let closing: Promise<void> | null = null;
   server.on('request', (_request, response) => response.once('close', () => closing && server.closeIdleConnections()));
   const address = server.address() as AddressInfo;
   return {
-    url: `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`,
+    url: `http://${hostText(address)}:${address.port}`,
     close: ({ graceMs }) => (closing ??= shutDown(server, graceMs)),
   };
+}
+
+/** As it stands in a URL. */
+export function hostText({ address, family }: AddressInfo): string {
+  return family === 'IPv6' ? `[${address}]` : address;
 }
 
 /** Some clients offer HTTP/2 in the same header; they are answered without it. */

@@ -118,6 +118,22 @@ describe('vf-serve verifiers under attack', () => {
     await isWell();
   });
 
+  it.each([
+    ['a message of a hundred thousand frames', () => Array.from({ length: 100_000 }, () => 'x')],
+    ['frames of 30 MiB that are too large together', () => Array.from({ length: 5 }, () => Buffer.alloc(30 * MEBIBYTE))],
+  ])('hangs up on %s, before libzmq holds them', async (_, frames) => {
+    using attacker = closing(new Dealer({ linger: 0, immediate: true, sendHighWaterMark: 0 }));
+    const dropped = new Promise<void>((resolve) => attacker.socket.events.on('disconnect', () => resolve()));
+    attacker.socket.connect(address);
+    const grown = await peakGrowth(server, async () => {
+      await attacker.socket.send(frames());
+      await dropped;
+    });
+    expect(grown).toBeLessThan(150 * MEBIBYTE);
+    await until(() => server.stderr.includes('A client was hung up on: its message'));
+    await isWell();
+  });
+
   it('refuses keys that name the prototype', async () => {
     const payload = Buffer.concat([Buffer.from([0x81, 0xa9]), Buffer.from('__proto__'), encode({ request_id: 'x' })]);
     expect((await client.askBytes('cancel', payload)).reply.error).toMatch(/^ValueError: the payload cannot be decoded/);

@@ -143,7 +143,7 @@ function streamed(c: Context, { request, prompt, promptText, jobs, role, head }:
     const { completion_tokens_details: _, ...usage } = wireUsage(countsOf(prompt, generations));
     send({ ...chunk, choices: [], usage, system_fingerprint: served.fingerprint });
   };
-  return eventStream({ produce, onCancel: () => leaving.abort(), onRefusal: (refusal) => served.report(refusal) });
+  return eventStream({ produce, held: served.unreadEvents, onCancel: () => leaving.abort(), onRefusal: (refusal) => served.report(refusal) });
 }
 
 interface PartOptions {

@@ -109,7 +109,7 @@ function streamed(c: Context, { request, jobs, promptTexts, head }: Plan, served
     const { completion_tokens_details: _, ...usage } = wireUsage(countsOf(request, jobs, generations));
     send({ ...head, choices: [], usage, system_fingerprint: served.fingerprint });
   };
-  return eventStream({ produce, onCancel: () => leaving.abort(), onRefusal: (refusal) => served.report(refusal) });
+  return eventStream({ produce, held: served.unreadEvents, onCancel: () => leaving.abort(), onRefusal: (refusal) => served.report(refusal) });
 }
 
 const NOTHING = { ids: new Int32Array(0), text: '', logProbs: new Float32Array(0), alternatives: null };

@@ -3,6 +3,7 @@ import { onAbort } from '../../core/abort.ts';
 import { CancelledError } from '../../core/errors.ts';
 import type { GenerateRequest, Generation, GenerationDelta, TokenEngine } from '../../engine/engine-types.ts';
 import { NotFiniteError } from '../../engine/engine-errors.ts';
+import { HeldBytes } from '../held-bytes.ts';
 import { PolicyMetrics } from './policy-metrics.ts';
 import { PolicyRefusal, valueRefusal } from './policy-refusal.ts';
 import type { SamplingDefaults } from './sampling-defaults.ts';
@@ -56,6 +57,8 @@ export class ServedEngine {
   readonly options: ServedEngineOptions;
   readonly engine: TokenEngine;
   readonly metrics = new PolicyMetrics();
+  /** The account of streamed events that no client has read yet. */
+  readonly unreadEvents = new HeldBytes();
   readonly strings: TokenStrings;
   /** Unix time in seconds. */
   readonly startedAt = Math.floor(Date.now() / 1000);

@@ -1,9 +1,10 @@
 /** The ROUTER socket: receives requests of four frames, and sends one message at a time. */
 import type { Router } from 'zeromq';
 import { ConfigError } from '../../core/errors.ts';
-import { isLoopback } from '../listen.ts';
+import { hostText, isLoopback } from '../listen.ts';
 import { Outbox, type Outgoing } from './outbox.ts';
 import type { WireLibraries } from './wire-libraries.ts';
+import { ZmtpDoor } from './zmtp-door.ts';
 
 /** `[client, request id, method, payload]` */
 export type RequestFrames = readonly [Buffer, Buffer, Buffer, Buffer];
@@ -18,22 +19,33 @@ export interface WireSocketOptions {
   readonly onFailure: (error: unknown) => void;
 }
 
-/** A frame larger than this ends its connection. */
-const MOST_FRAME_BYTES = 64 * 2 ** 20;
+/** A larger message ends its connection. Requests have three frames on this wire. */
+const MESSAGE = { frames: 8, bytes: 64 * 2 ** 20 } as const;
 /** Requests of one client that the process has not read yet; further ones wait at the client. */
 const MOST_UNREAD = 256;
-/** Messages to one client that are below the outbox; further unread ones wait in the outbox. */
-const MOST_UNSENT = 200;
+/** Messages to one client that are below the outbox, which counts them no more; further unread ones wait in the outbox. */
+const MOST_UNSENT = 8;
 /** Time for messages under way when the socket is closed. */
 const LINGER_MS = 1000;
+
+interface Bound {
+  readonly socket: Router;
+  readonly door: ZmtpDoor;
+  readonly address: string;
+}
 
 export class WireSocket {
   readonly #socket: Router;
   readonly #options: WireSocketOptions;
   readonly #outbox: Outbox;
+  readonly #door: ZmtpDoor;
+  /** `tcp://host:port`, with the actual port. */
+  readonly address: string;
 
-  private constructor(socket: Router, options: WireSocketOptions) {
+  private constructor({ socket, door, address }: Bound, options: WireSocketOptions) {
     this.#socket = socket;
+    this.#door = door;
+    this.address = address;
     this.#options = options;
     this.#outbox = new Outbox({ send: (frames) => this.#send(frames), onGone: options.onGone });
   }
@@ -49,26 +61,23 @@ export class WireSocket {
     }
     const socket = new RouterSocket({
       mandatory: true,
-      ipv6: host.includes(':'),
-      maxMessageSize: MOST_FRAME_BYTES,
+      maxMessageSize: MESSAGE.bytes,
       receiveHighWaterMark: MOST_UNREAD,
       sendHighWaterMark: MOST_UNSENT,
       // The outbox tries again: a client that does not read must not hold up the others.
       sendTimeout: 0,
       linger: LINGER_MS,
     });
+    const door = new ZmtpDoor({ limits: MESSAGE, onFailure: options.onFailure });
     try {
-      await socket.bind(`tcp://${host.includes(':') ? `[${host}]` : host}:${port === 0 ? '*' : port}`);
+      await socket.bind(`ipc://${door.behind}`);
+      const actual = await door.listen(host === '*' ? '0.0.0.0' : host, port);
+      return new WireSocket({ socket, door, address: `tcp://${hostText(actual)}:${actual.port}` }, options);
     } catch (cause) {
       socket.close();
+      await door.close(0);
       throw bindError(cause as NodeJS.ErrnoException, address);
     }
-    return new WireSocket(socket, options);
-  }
-
-  /** `tcp://host:port`, with the actual port. */
-  get address(): string {
-    return this.#socket.lastEndpoint!;
   }
 
   /** Ends when the socket is closed. Messages of another number of frames are dropped, because nothing says to whom an answer would go. */
@@ -87,6 +96,7 @@ export class WireSocket {
   async close(): Promise<void> {
     await this.#outbox.flush(LINGER_MS);
     this.#socket.close();
+    await this.#door.close(LINGER_MS);
   }
 
   /** The outbox calls it for one message at a time, as the socket needs. */

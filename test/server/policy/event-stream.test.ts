@@ -1,12 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { EngineLostError } from '../../../src/engine/engine-errors.ts';
+import { HeldBytes } from '../../../src/server/held-bytes.ts';
 import { eventStream, type EventStreamOptions } from '../../../src/server/policy/event-stream.ts';
 
 /** The actions of the stream other than sending. */
-function recorded(produce: EventStreamOptions['produce']) {
+function recorded(produce: EventStreamOptions['produce'], held = new HeldBytes()) {
   const reported: string[] = [];
   const options = {
     produce,
+    held,
     onCancel: () => reported.push('cancelled'),
     onRefusal: ({ message }: { readonly message: string }) => reported.push(message),
   };
@@ -44,5 +46,27 @@ describe('eventStream', () => {
     reject(new EngineLostError('gone'));
     await new Promise((resolve) => setImmediate(resolve));
     expect(reported).toEqual(['cancelled']);
+  });
+
+  it('holds what its reader has not taken in the account, and cuts a reader that leaves too much', async () => {
+    const held = new HeldBytes(4 * 2 ** 20);
+    const event = { text: 'x'.repeat(2 ** 20) };
+    const { promise: sent, resolve } = Promise.withResolvers<void>();
+    const greedy = recorded(async (send) => {
+      for (let i = 0; i < 100; i++) send(event);
+      resolve();
+    }, held);
+    const response = await greedy.answer;
+    await sent;
+    expect([greedy.reported, held.bytes]).toEqual([['cancelled'], 0]);
+    await expect(response.text()).rejects.toThrow('The client does not read its events');
+    const honest = recorded(async (send) => {
+      send(event);
+      send(event);
+    }, held);
+    const answer = await honest.answer;
+    expect(held.bytes).toBeGreaterThan(2 ** 21);
+    expect((await answer.text()).length).toBeGreaterThan(2 ** 21);
+    expect([honest.reported, held.bytes]).toEqual([[], 0]);
   });
 });
