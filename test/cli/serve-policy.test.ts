@@ -113,6 +113,31 @@ describe('vf-serve policy', () => {
     }
   }, 60_000);
 
+  it('says that a loaded adapter names another base, in the answer and in the log, and takes as many adapters as --max-adapters', async () => {
+    const [own, other] = [join(folder, 'own'), join(folder, 'other')];
+    writeAdapter(own, { config: { base_model_name_or_path: NANO } });
+    writeAdapter(other, { config: { base_model_name_or_path: 'org/another-\u001b[2Jmodel' } });
+    const server = await serving(['--model', NANO, '--max-adapters', '2']);
+    const load = async (name: string, path: string) => {
+      const body = JSON.stringify({ lora_name: name, lora_path: path });
+      const response = await fetch(`${server.url}/load_lora_adapter`, { method: 'POST', headers: JSON_TYPE, body });
+      return [response.status, await response.text()];
+    };
+    expect(await load('own', own)).toEqual([200, "Success: LoRA adapter 'own' added successfully."]);
+    expect(await load('other', other)).toEqual([
+      200,
+      expect.stringMatching(
+        /^Success: LoRA adapter 'other' added successfully\. Warning: the adapter .*other was trained on another base: .*names org\/another/,
+      ),
+    ]);
+    expect(await load('third', own)).toEqual([
+      400,
+      expect.stringContaining('2 adapters are loaded, which is the limit (--max-adapters); unload one first'),
+    ]);
+    await until(() => server.stderr.includes('names org/another-\\x1b[2Jmodel'));
+    expect(server.stderr.match(/was trained on another base/g)).toHaveLength(1);
+  });
+
   it('takes the bundled model by its name, as vf-train and vf-eval do, and says of a folder for adapters that it is not there yet', async () => {
     const server = await serving(['--model', 'nano-base', '--allow-adapters-under', 'later'], { cwd: folder });
     await until(() => server.stderr.includes('Ctrl-C stops'));

@@ -48,6 +48,7 @@ const OPTIONS = groups({
     chatTemplate: file("a Jinja chat template in place of the model's own"),
     adapter: texts('a LoRA adapter to load at the start', { placeholder: 'NAME=DIR' }),
     allowAdaptersUnder: texts('requests may load adapters only from this folder', { placeholder: 'DIR', completion: 'folders' }),
+    maxAdapters: wholeNumber('adapters that may be loaded at a time; beyond it the answer is 400', { from: 1, to: 100_000, default: 64 }),
     maxLoraRank: wholeNumber('largest rank of an adapter', { from: 1, to: 512, default: 512 }),
   },
   Engine: {

@@ -33,10 +33,7 @@ export async function servePolicy(options: PolicyOptions, context: CommandContex
   keepHeapSmall();
   try {
     for (const adapter of adapters) await loadAdapter(server, adapter, context);
-    for (const { directory } of adapters) {
-      const otherBase = await otherBaseNotice(directory, server.engine.config.path, process.env);
-      if (otherBase !== null) context.note(`vf-serve: ${escapeControls(otherBase)}`);
-    }
+    for (const { directory } of adapters) await noteOtherBase(directory, server.engine.config.path, context);
     warnIfExposed(options, apiKey, context);
     const serving = { address: `${server.url}/v1`, about: introduction(options, server), ending: 'finishing pending requests' };
     const lost = await Promise.race([server.engine.lost, serveUntilStopped(serving, context)]);
@@ -48,6 +45,12 @@ export async function servePolicy(options: PolicyOptions, context: CommandContex
   }
 }
 
+async function noteOtherBase(adapter: string, model: string, context: CommandContext): Promise<string | null> {
+  const notice = await otherBaseNotice(adapter, model, process.env);
+  if (notice !== null) context.note(`vf-serve: ${escapeControls(notice)}`);
+  return notice;
+}
+
 /** The folder may be created later, because each request checks it. */
 function checkPlace(place: string, context: CommandContext): void {
   const found = statSync(place, { throwIfNoEntry: false });
@@ -57,7 +60,8 @@ function checkPlace(place: string, context: CommandContext): void {
 }
 
 async function start(options: PolicyOptions, apiKey: string | null, context: CommandContext): Promise<PolicyServer> {
-  const { host, port, threads, maxModelLen, cacheTokens, maxPending, maxLoraRank, servedModelName, generationConfig, logprobsMode } = options;
+  const { host, port, threads, maxModelLen, cacheTokens, maxPending, maxLoraRank, maxAdapters, servedModelName, generationConfig, logprobsMode } =
+    options;
   const modelPath = options.model === undefined ? bundledModel() : resolve(modelPathOf(await localModel(options.model, context)));
   const hubName = cachedHubId(modelPath)?.split('/').at(-1);
   const servedName = servedModelName ?? hubName;
@@ -77,6 +81,8 @@ async function start(options: PolicyOptions, apiKey: string | null, context: Com
       port,
       apiKey,
       maxLoraRank,
+      maxAdapters,
+      adapterNotice: (directory) => noteOtherBase(directory, modelPath, context),
       generationConfig,
       logProbsMode: logprobsMode === 'raw_logprobs' ? 'raw' : 'processed',
       version: packageVersion(),

@@ -25,6 +25,9 @@ const PERMISSION = {
   is_blocking: false,
 } as const;
 
+/** A warning about a directory whose adapter has been loaded, for the client and the operator; null if there is none. */
+export type AdapterNotice = (directory: string) => Promise<string | null>;
+
 export class AdapterRoutes {
   readonly #served: ServedEngine;
   readonly #places: AdapterPlaces;
@@ -32,9 +35,12 @@ export class AdapterRoutes {
   readonly #paths = new WeakMap<LoadedAdapter, string>();
   #loading = 0;
 
-  constructor(served: ServedEngine, places: AdapterPlaces) {
+  readonly #notice: AdapterNotice;
+
+  constructor(served: ServedEngine, places: AdapterPlaces, notice: AdapterNotice = async () => null) {
     this.#served = served;
     this.#places = places;
+    this.#notice = notice;
   }
 
   async load(c: Context, { name, path }: LoadAdapterRequest): Promise<Response> {
@@ -43,9 +49,10 @@ export class AdapterRoutes {
     if (engine.adapters.some((adapter) => adapter.name === name)) throw alreadyLoaded(name);
     const { maxAdapters } = options.limits;
     if (engine.adapters.length + this.#loading >= maxAdapters) {
-      throw userError(`Loading lora ${name} failed: ${maxAdapters} adapters are loaded, which is the limit; unload one first`);
+      throw userError(`Loading lora ${name} failed: ${maxAdapters} adapters are loaded, which is the limit (--max-adapters); unload one first`);
     }
     this.#loading += 1;
+    let notice: string | null;
     try {
       const directory = await adapterDirectory(path, { name, places: this.#places, files: [ADAPTER_CONFIG, ADAPTER_WEIGHTS] });
       await this.#checkRank(name, directory);
@@ -53,10 +60,11 @@ export class AdapterRoutes {
         throw loadRefusal(error, { name, path });
       });
       this.#paths.set(adapter, path);
+      notice = await this.#notice(directory);
     } finally {
       this.#loading -= 1;
     }
-    return c.text(`Success: LoRA adapter '${name}' added successfully.`);
+    return c.text(`Success: LoRA adapter '${name}' added successfully.${notice === null ? '' : ` Warning: ${notice}`}`);
   }
 
   unload(c: Context, name: string): Response {

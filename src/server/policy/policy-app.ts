@@ -15,7 +15,7 @@ import { keyCheck } from '../access.ts';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS } from '../bounded-body.ts';
 import { hostCheck, WRONG_HOST } from '../door.ts';
 import type { AdapterPlaces } from './adapter-directory.ts';
-import { AdapterRoutes } from './adapter-routes.ts';
+import { type AdapterNotice, AdapterRoutes } from './adapter-routes.ts';
 import { answerChat } from './chat-route.ts';
 import { answerCompletion } from './completion-route.ts';
 import { PolicyRefusal, refusalOf } from './policy-refusal.ts';
@@ -37,6 +37,8 @@ export interface PolicyAppOptions {
   /** Defaults for missing sampling fields. @default plain sampling at temperature 1 */
   readonly samplingDefaults?: SamplingDefaults;
   readonly adapterPlaces: AdapterPlaces;
+  /** @default none */
+  readonly adapterNotice?: AdapterNotice | undefined;
   readonly limits?: Partial<PolicyLimits>;
   /** @default 'embedded' */
   readonly version?: string;
@@ -85,7 +87,7 @@ export function policyApp(options: PolicyAppOptions): Hono {
       return withRequest(c.req.raw, budget, { parse, use: async (request) => use(c, request) });
     });
   };
-  const adapters = new AdapterRoutes(served, options.adapterPlaces);
+  const adapters = new AdapterRoutes(served, options.adapterPlaces, options.adapterNotice);
   post('/v1/completions', parseCompletionRequest, (c, request) => answerCompletion(c, request, served));
   post('/v1/chat/completions', parseChatRequest, (c, request) => answerChat(c, request, served));
   post('/tokenize', parseTokenizeRequest, (c, request) => answerTokenize(c, request, served));

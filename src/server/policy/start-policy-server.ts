@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import { EmbeddedEngine } from '../../engine/embedded-engine.ts';
 import type { EngineOptions, TokenEngine } from '../../engine/engine-types.ts';
 import { isLoopback, listen } from '../listen.ts';
+import type { AdapterNotice } from './adapter-routes.ts';
 import { DEFAULT_LIMITS, policyApp } from './policy-app.ts';
 import { PLAIN_SAMPLING, readSamplingDefaults } from './sampling-defaults.ts';
 import type { PolicyLimits } from './served-engine.ts';
@@ -26,6 +27,8 @@ export interface PolicyServerSettings {
   readonly maxLoraRank?: number;
   /** Maximum of loaded adapters. @default 64 */
   readonly maxAdapters?: number;
+  /** Called with the directory of every adapter that a request has loaded; what it returns is added to the answer. @default null */
+  readonly adapterNotice?: AdapterNotice;
   /** Reported by /version and in every answer. @default 'embedded' */
   readonly version?: string;
   /** Called for every failure of the server itself. @default does nothing */
@@ -65,6 +68,7 @@ export async function startPolicyServer(options: PolicyServerOptions): Promise<P
       host,
       logProbsMode,
       samplingDefaults: options.generationConfig === 'auto' ? await readSamplingDefaults(engine.config.path) : PLAIN_SAMPLING,
+      adapterNotice: options.adapterNotice,
       adapterPlaces: options.allowAdaptersUnder ?? (isLoopback(host) ? 'any' : 'none'),
       limits: limitsOf(options),
       ...(version === undefined ? {} : { version }),
