@@ -51,7 +51,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/execution': ['src/core', 'src/schemas', 'src/transport'],
   'src/launch': BASE,
   'src/evaluate': ['src/rollouts', 'src/models', ...BASE, ...INTERFACES],
-  'src/pipelines': ['src/metrics', ...BASE, ...INTERFACES],
+  'src/pipelines': ['src/metrics', 'src/tokenizer', ...BASE, ...INTERFACES],
   'src/rounds': [...BASE, 'src/metrics'],
   'src/viewing': ['src/trainer', 'src/evaluate', 'src/tokenizer', 'src/core', 'src/schemas', 'src/files', 'src/data/bundled-models.ts'],
   'src/registry': ['src/pipelines', 'src/metrics', 'src/data', 'src/retrieval', 'src/clients', 'src/models', 'src/engine', ...BASE],

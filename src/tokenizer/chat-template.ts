@@ -79,7 +79,7 @@ export class ChatTemplate {
     let template = this.#compiled.get(name);
     if (template === undefined) {
       try {
-        template = new PythonTemplate(source);
+        template = new PythonTemplate(source, { isChat: true });
       } catch (cause) {
         throw refusal(`The chat template cannot be parsed: ${oneLine(cause)}. Correct the template.`, 'chat_template', cause);
       }

@@ -62,6 +62,6 @@ export const CHATML_TEMPLATE = `
 let compiled: PythonTemplate | null = null;
 
 export function renderChatml({ messages, tools, addGenerationPrompt }: TemplateRequest): string {
-  compiled ??= new PythonTemplate(CHATML_TEMPLATE);
+  compiled ??= new PythonTemplate(CHATML_TEMPLATE, { isChat: true });
   return compiled.render({ messages, tools: tools.length === 0 ? null : tools, add_generation_prompt: addGenerationPrompt });
 }

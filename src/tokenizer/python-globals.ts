@@ -1,10 +1,11 @@
-/** The variables that transformers gives every template. */
+/** The variables that templates have. */
 import { spend } from './python-budget.ts';
 import { strftime } from './python-values.ts';
 
 /** Jinja's sandbox makes no longer ranges. */
 const LONGEST_RANGE = 100_000;
 
+/** Jinja's own. */
 export const GLOBALS: Readonly<Record<string, unknown>> = {
   true: true,
   false: false,
@@ -12,11 +13,16 @@ export const GLOBALS: Readonly<Record<string, unknown>> = {
   True: true,
   False: false,
   None: null,
+  range: (...bounds: readonly unknown[]) => range(bounds),
+};
+
+/** Those that transformers gives the template of a chat. */
+export const CHAT_GLOBALS: Readonly<Record<string, unknown>> = {
+  ...GLOBALS,
   raise_exception: (message: unknown) => {
     throw new Error(String(message));
   },
   strftime_now: (format: string) => strftime(new Date(), format),
-  range: (...bounds: readonly unknown[]) => range(bounds),
 };
 
 function range(bounds: readonly unknown[]): readonly number[] {

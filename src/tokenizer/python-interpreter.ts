@@ -4,7 +4,7 @@
  */
 import { Interpreter } from '@huggingface/jinja';
 import { isObject } from '../schemas/is-object.ts';
-import { assertLength, spend } from './python-budget.ts';
+import { spend, spendText } from './python-budget.ts';
 import { FILTERS, type FilterArguments, OF_TEXT } from './python-filters.ts';
 import { testOf } from './python-tests.ts';
 import { assign, loopText, type LoopValue, RoundEnd } from './python-loop.ts';
@@ -62,7 +62,7 @@ export class PythonInterpreter extends Evaluator {
   override evaluate(node: Node | undefined, environment: Scope): RuntimeValue {
     spend();
     const value = (node === undefined ? null : this.#python(node, environment)) ?? super.evaluate(node, environment);
-    if (isText(value)) assertLength(textOf(value).length);
+    if (isText(value)) spendText(textOf(value).length);
     return value;
   }
 

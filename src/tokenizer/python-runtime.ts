@@ -82,6 +82,7 @@ export function iterate(value: RuntimeValue): readonly RuntimeValue[] {
     return itemsOf(value);
   }
   if (isMissing(value)) return [];
+  if (isText(value)) spend(textOf(value).length);
   if (isText(value)) return Array.from(textOf(value), (character) => text(character));
   if (isDict(value)) return [...entriesOf(value).keys()].map(keyValue);
   throw new Error(`'${pythonType(value)}' object is not iterable`);

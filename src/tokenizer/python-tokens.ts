@@ -15,10 +15,13 @@ export const NO_ITEM = '_no_item';
 /** What may follow the digits of a number: an exponent, a base or further groups of digits. */
 const NUMBER_END = /^(?:e\d*|x[0-9a-f]+|b[01]+|o[0-7]+|(?:_\d+)+)$/i;
 
-/** Throws the library's error. */
-export function pythonTokens(source: string): readonly Token[] {
+/**
+ * Throws the library's error.
+ * @param trimsBlocks a block takes the line break behind it and the space before it on its line, as transformers has it; jinja2 keeps both
+ */
+export function pythonTokens(source: string, trimsBlocks: boolean): readonly Token[] {
   const spelled = rewritten(rewritten(source, RAW, rawBlock), TAG, withSigns);
-  const tokens = tokenize(spelled, { lstrip_blocks: true, trim_blocks: true }) as readonly Token[];
+  const tokens = tokenize(spelled, { lstrip_blocks: trimsBlocks, trim_blocks: trimsBlocks }) as readonly Token[];
   return withTestArguments(withoutRecursive(withFilterBlocks(withTuples(withNumbers(tokens)))));
 }
 

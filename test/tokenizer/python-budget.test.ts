@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { PythonTemplate } from '../../src/tokenizer/python-template.ts';
 
-const rendered = (source: string, variables: Readonly<Record<string, unknown>> = {}) => new PythonTemplate(source).render(variables);
+const rendered = (source: string, variables: Readonly<Record<string, unknown>> = {}) =>
+  new PythonTemplate(source, { isChat: true }).render(variables);
 
 describe('PythonTemplate', () => {
   it('refuses templates whose work or text grows without bounds', () => {
@@ -12,6 +13,8 @@ describe('PythonTemplate', () => {
       '{% set x = [] * 10**9 %}',
       '{{ range(10)|batch(10**9, 0)|list|length }}',
       '{{ range(100000)|unique|list|length }}',
+      "{% set a = 'x' * 16000000 %}{% for i in range(100000) %}{% set b = a|upper %}{% endfor %}",
+      "{{ ('x' * 16000000)|list|length }}",
       grown('{% set ns.s = ns.s + ns.s %}'),
     ])
       expect(() => rendered(source)).toThrow('the template takes more than 5000000 steps');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { PythonTemplate } from '../../src/tokenizer/python-template.ts';
 
-const render = (source: string, variables: Readonly<Record<string, unknown>> = {}) => new PythonTemplate(source).render(variables);
+const render = (source: string, variables: Readonly<Record<string, unknown>> = {}) => new PythonTemplate(source, { isChat: true }).render(variables);
 
 describe('PythonTemplate', () => {
   it.each<[string, string]>([
@@ -45,7 +45,7 @@ describe('PythonTemplate', () => {
   it('names months and days in English, whatever the language of the machine', () => {
     const program =
       "import { PythonTemplate } from './src/tokenizer/python-template.ts';" +
-      `process.stdout.write(new PythonTemplate('{{ strftime_now("%d %b %Y|%B|%A|%-d|%I %p|%%|%Q") }}').render({}));`;
+      `process.stdout.write(new PythonTemplate('{{ strftime_now("%d %b %Y|%B|%A|%-d|%I %p|%%|%Q") }}', { isChat: true }).render({}));`;
     const environment = { ...process.env, LC_ALL: 'fr_FR.UTF-8', TZ: 'UTC' };
     const args = ['--conditions=vf-search-source', '--no-warnings', '--input-type=module-typescript', '-e', program];
     const printed = execFileSync(process.execPath, args, { cwd: join(import.meta.dirname, '../..'), env: environment, encoding: 'utf8' });

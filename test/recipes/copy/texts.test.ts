@@ -58,7 +58,7 @@ print(json.dumps({
 
 describe('recipes/copy/protocols_of_tags.py', () => {
   it('writes chats as the chat template of the model does, call and reply among them', () => {
-    const template = new PythonTemplate(taught.template);
+    const template = new PythonTemplate(taught.template, { isChat: true });
     for (const { name, text, parameter, system, question, prompt, call, shown, result } of taught.chats) {
       const parameters = { type: 'object', properties: { [parameter]: { type: 'string' } } };
       const tools = [{ type: 'function', function: { name, description: text, parameters } }];
@@ -74,7 +74,7 @@ describe('recipes/copy/protocols_of_tags.py', () => {
   });
 
   it('writes the prompt, the passages and the corrective message of search-r1', () => {
-    const template = new PythonTemplate(taught.template);
+    const template = new PythonTemplate(taught.template, { isChat: true });
     const { prompt, shown, corrected, title, passage } = taught.continued;
     const messages = [{ role: 'user', content: makePrefix(QUESTION) }];
     expect(prompt).toBe(template.render({ messages, tools: null, add_generation_prompt: true }));
