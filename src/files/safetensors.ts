@@ -1,6 +1,7 @@
 /**
  * Reads the header of a safetensors file: the tensors' types, shapes and byte ranges. The header's size is bounded before anything is allocated, and
- * every range is checked against the file's size, so that a truncated or hostile file gives a one-line error.
+ * every range is checked against the file's size, so that a truncated or hostile file gives a one-line error. Bytes that belong to no tensor are refused, as the
+ * format's own readers refuse them.
  * Format: https://github.com/huggingface/safetensors (8 bytes of header length, a JSON header, the tensors' bytes).
  */
 import { readJson } from '../core/read-json.ts';
@@ -22,7 +23,7 @@ export interface TensorEntry {
 }
 
 export interface SafetensorsHeader {
-  /** In the order of their bytes, without overlaps. There may be unused bytes between them. */
+  /** In the order of their bytes, without overlaps; only tensors of types that are listed in `others` lie between them. */
   readonly tensors: readonly TensorEntry[];
   /** Types of tensors with an unsupported type, by name; empty if those are refused. */
   readonly others: ReadonlyMap<string, string>;
@@ -78,7 +79,9 @@ export async function readSafetensorsHeader(
   const entries = parseEntries(UTF8.decode(bytes));
   const others = otherTypes === 'list' ? typesOfOthers(entries) : new Map<string, string>();
   const wanted = entries.filter(([name]) => !others.has(name));
-  return { tensors: tensorEntries(wanted, dataStart, fileBytes), others, dataStart, fileBytes };
+  const tensors = tensorEntries(wanted, dataStart, fileBytes);
+  assertCovered(entries, fileBytes - dataStart);
+  return { tensors, others, dataStart, fileBytes };
 }
 
 function parseEntries(json: string): [string, unknown][] {
@@ -107,6 +110,31 @@ function tensorEntries(entries: readonly [string, unknown][], dataStart: number,
   return tensors;
 }
 
+/** Each byte behind the header belongs to one tensor. */
+function assertCovered(entries: readonly [string, unknown][], bytes: number): void {
+  const ranges = entries.map(([name, about]) => ({ name, offsets: isObject(about) ? about['data_offsets'] : null }));
+  const known = ranges.flatMap(({ name, offsets }) => {
+    if (!isRange(offsets)) throw new SafetensorsError(`${name} must have two data_offsets, got ${JSON.stringify(offsets)}`);
+    return [{ name, begin: offsets[0], end: offsets[1] }];
+  });
+  let at = 0;
+  for (const { name, begin, end } of known.toSorted((a, b) => a.begin - b.begin || a.end - b.end)) {
+    if (begin !== at) throw new SafetensorsError(begin < at ? `the bytes of ${name} overlap those of another tensor` : strayText(begin - at, name));
+    at = end;
+  }
+  if (at < bytes) throw new SafetensorsError(strayText(bytes - at, null));
+  if (at > bytes) throw new SafetensorsError(`its tensors end ${at - bytes} bytes behind the end of the file; the file is truncated`);
+}
+
+function strayText(bytes: number, next: string | null): string {
+  const count = bytes === 1 ? '1 byte' : `${bytes} bytes`;
+  return `${count} ${next === null ? 'behind its last tensor' : `before ${next}`} ${bytes === 1 ? 'belongs' : 'belong'} to no tensor; save the file again`;
+}
+
+function isRange(value: unknown): value is [number, number] {
+  return isSizes(value) && value.length === 2 && value[1]! >= value[0]!;
+}
+
 function tensorEntry(name: string, about: unknown, dataStart: number, fileBytes: number): TensorEntry {
   if (!isObject(about)) throw new SafetensorsError(`the entry of ${name} is not an object with dtype, shape and data_offsets`);
   const { dtype, shape, data_offsets: offsets } = about;
@@ -114,7 +142,7 @@ function tensorEntry(name: string, about: unknown, dataStart: number, fileBytes:
     throw new SafetensorsError(`the dtype of ${name} must be ${Object.keys(DTYPE_BYTES).join(', ')}, got ${JSON.stringify(dtype)}`);
   }
   if (!isSizes(shape)) throw new SafetensorsError(`the shape of ${name} must be whole numbers, got ${JSON.stringify(shape)}`);
-  if (!isSizes(offsets) || offsets.length !== 2) throw new SafetensorsError(`${name} must have two data_offsets, got ${JSON.stringify(offsets)}`);
+  if (!isRange(offsets)) throw new SafetensorsError(`${name} must have two data_offsets, got ${JSON.stringify(offsets)}`);
   const [begin, end] = [offsets[0]! + dataStart, offsets[1]! + dataStart];
   const bytes = shape.reduce((product, size) => product * size, DTYPE_BYTES[dtype as TensorDtype]);
   if (end - begin !== bytes) throw new SafetensorsError(`${name} must have ${bytes} bytes, got ${end - begin}`);

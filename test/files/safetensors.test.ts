@@ -23,14 +23,14 @@ describe('openSafetensors', () => {
     expect(header.fileBytes).toBe(readFileSync(path).length);
   });
 
-  it('accepts unused bytes between tensors', async () => {
-    const header = headerBytes({ a: { dtype: 'F32', shape: [1], data_offsets: [0, 4] }, b: { dtype: 'F16', shape: [2], data_offsets: [100, 104] } });
-    const { file, header: read } = await openSafetensors(write(header, Buffer.alloc(200)));
-    await file.close();
-    expect(read.tensors.map(({ name, start, end }) => [name, start - read.dataStart, end - read.dataStart])).toEqual([
-      ['a', 0, 4],
-      ['b', 100, 104],
-    ]);
+  it.each([
+    ['before the first tensor', [4, 8], [8, 12], 12, /4 bytes before a belong to no tensor/],
+    ['between tensors', [0, 4], [100, 104], 104, /96 bytes before b belong to no tensor/],
+    ['behind the last tensor', [0, 4], [4, 8], 1008, /1000 bytes behind its last tensor belong to no tensor; save the file again/],
+  ])('refuses bytes %s that belong to none', async (_, a, b, size, message) => {
+    const header = headerBytes({ a: { dtype: 'F32', shape: [1], data_offsets: a }, b: { dtype: 'F16', shape: [2], data_offsets: b } });
+    await expect(openSafetensors(write(header, Buffer.alloc(size)))).rejects.toThrow(message);
+    await expect(openSafetensors(write(header, Buffer.alloc(size)), { otherTypes: 'list' })).rejects.toThrow(message);
   });
 
   const entry = { dtype: 'F32', shape: [2], data_offsets: [0, 8] };

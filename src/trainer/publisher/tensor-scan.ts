@@ -91,21 +91,14 @@ function anyCarry(words: Int32Array, dtype: TensorDtype): boolean {
   return (carried & sign) !== 0;
 }
 
-/** The whole file in order: header, adjacent tensors of one type merged, and the gaps between. */
-function stretches({ tensors, dataStart, fileBytes }: SafetensorsHeader): Stretch[] {
+/** The whole file in order: header, and adjacent tensors of one type merged. */
+function stretches({ tensors, dataStart }: SafetensorsHeader): Stretch[] {
   const found: Stretch[] = [{ start: 0, end: dataStart, dtype: null }];
-  const add = (stretch: Stretch) => {
-    const last = found.at(-1)!;
-    if (last.dtype === stretch.dtype) found[found.length - 1] = { ...last, end: stretch.end };
-    else if (stretch.end > stretch.start) found.push(stretch);
-  };
   for (const { start, end, dtype } of tensors) {
-    const before = found.at(-1)!.end;
-    if (start > before) add({ start: before, end: start, dtype: null });
-    add({ start, end, dtype });
+    const last = found.at(-1)!;
+    if (last.dtype === dtype) found[found.length - 1] = { ...last, end };
+    else if (end > start) found.push({ start, end, dtype });
   }
-  const last = found.at(-1)!.end;
-  if (fileBytes > last) add({ start: last, end: fileBytes, dtype: null });
   return found;
 }
 
