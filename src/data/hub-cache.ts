@@ -11,6 +11,7 @@ import { dirname, join, relative } from 'node:path';
 import { readRegularFile } from '../files/regular-file.ts';
 import { ConfigError } from '../core/errors.ts';
 import { makeFolder } from '../files/make-folder.ts';
+import { removeLeftOvers, temporaryPrefix } from '../files/temporary-names.ts';
 
 /** Looks in the order of `huggingface_hub`: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub, XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub. */
 export function hubCacheFolder(env: Readonly<Record<string, string | undefined>>): string {
@@ -122,9 +123,13 @@ async function writeBlob(path: string, file: string, { bytes, sha256, gitId }: B
   });
 }
 
-/** Writes next to the target under a unique name, then renames. Only a killed process leaves an unfinished file behind. */
+/** A cache may be shared by machines, and a download takes no day. */
+const SHARED_REST_MS = 86_400_000;
+
+/** Writes next to the target under a unique name, then renames. A killed process leaves an unfinished file, which a download of the same file removes a day later. */
 async function appearWhole(path: string, write: (unfinished: string) => Promise<void>): Promise<void> {
-  const folder = await mkdtemp(`${path}.incomplete-`);
+  removeLeftOvers(path, { restMs: SHARED_REST_MS });
+  const folder = await mkdtemp(temporaryPrefix(path));
   try {
     const unfinished = join(folder, 'content');
     await write(unfinished);

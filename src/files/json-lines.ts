@@ -10,6 +10,7 @@ import { createGunzip } from 'node:zlib';
 import { ConfigError, ResultsError, thrownText } from '../core/errors.ts';
 import { wellFormedJson } from '../schemas/well-formed-json.ts';
 import { openRegularFile, streamRegularFile } from './regular-file.ts';
+import { removeLeftOvers, temporaryName } from './temporary-names.ts';
 
 /** One line of a file. `text` is without the line feed; `[start, end)`, in bytes, includes it. */
 export interface Line {
@@ -93,13 +94,14 @@ export async function keepLines(path: string, lines: readonly KeptLine[]): Promi
 
 /** Writes a new file next to the old one, syncs it to disk, and renames it into place. */
 export async function replaceFile(path: string, fill: (write: (bytes: Buffer) => Promise<void>) => Promise<void>): Promise<void> {
-  const temporary = `${path}.${process.pid}.tmp`;
+  const temporary = temporaryName(path);
   // Errors of `fill` itself are not write errors.
   const written = <T>(work: Promise<T>): Promise<T> =>
     work.catch((cause: unknown) => {
       throw replaceError(path, cause);
     });
   try {
+    removeLeftOvers(path);
     const file = await written(open(temporary, 'w'));
     try {
       await fill((bytes) => written(file.appendFile(bytes)));

@@ -143,7 +143,7 @@ function tensorEntry(name: string, about: unknown, dataStart: number, fileBytes:
   }
   if (!isSizes(shape)) throw new SafetensorsError(`the shape of ${name} must be whole numbers, got ${JSON.stringify(shape)}`);
   if (!isRange(offsets)) throw new SafetensorsError(`${name} must have two data_offsets, got ${JSON.stringify(offsets)}`);
-  const [begin, end] = [offsets[0]! + dataStart, offsets[1]! + dataStart];
+  const [begin, end] = [offsets[0] + dataStart, offsets[1] + dataStart];
   const bytes = shape.reduce((product, size) => product * size, DTYPE_BYTES[dtype as TensorDtype]);
   if (end - begin !== bytes) throw new SafetensorsError(`${name} must have ${bytes} bytes, got ${end - begin}`);
   if (end > fileBytes) throw new SafetensorsError(`${name} ends at byte ${end}, but the file has only ${fileBytes} bytes; the file is truncated`);

@@ -1,8 +1,9 @@
 /** Folders that appear completely or not at all. */
-import { mkdir, readdir, rename, rm } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { syncDirectory } from './json-lines.ts';
 import { makeFolder } from './make-folder.ts';
+import { removeLeftOvers, temporaryName } from './temporary-names.ts';
 
 /**
  * Fills a new folder, which gets its name only once it is complete. Returns false if another process has filled that folder meanwhile, which then stays. Removes the
@@ -11,8 +12,8 @@ import { makeFolder } from './make-folder.ts';
 export async function writeFolder(path: string, fill: (folder: string) => Promise<void>): Promise<boolean> {
   const parent = dirname(path);
   makeFolder(parent);
-  for (const name of await readdir(parent)) if (isLeftOver(name, basename(path))) await rm(join(parent, name), { recursive: true, force: true });
-  const whole = `${path}.${process.pid}.tmp`;
+  removeLeftOvers(path);
+  const whole = temporaryName(path);
   try {
     await mkdir(whole);
     await fill(whole);
@@ -33,20 +34,5 @@ async function isRenamed(from: string, to: string): Promise<boolean> {
     // Systems differ in the code.
     if (['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
     throw error;
-  }
-}
-
-/** A living process may still be writing. */
-function isLeftOver(name: string, of: string): boolean {
-  const [, pid] = (name.startsWith(`${of}.`) && /^\.(\d+)\.tmp$/.exec(name.slice(of.length))) || [];
-  return pid !== undefined && (Number(pid) === process.pid || !isAlive(Number(pid)));
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
 }

@@ -5,6 +5,7 @@ import { ConfigError } from '../core/errors.ts';
 import { packageRoot } from '../data/package-root.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { placeError } from '../files/place-error.ts';
+import { hidden, removeLeftOvers, temporaryPrefix } from '../files/temporary-names.ts';
 import { bundledEnvironments, isNewEnvironmentName } from '../registry/find-environment.ts';
 import { environmentFiles, type TemplateOptions } from './environment-template.ts';
 
@@ -38,7 +39,8 @@ export function writeEnvironment({ id, directory, kind }: Omit<TemplateOptions, 
 function temporaryIn(directory: string, id: string): string {
   try {
     makeFolder(directory);
-    return mkdtempSync(join(directory, `.${id}-`));
+    removeLeftOvers(join(directory, id));
+    return mkdtempSync(temporaryPrefix(hidden(join(directory, id))));
   } catch (error) {
     throw placeError(error, { path: directory });
   }

@@ -1,10 +1,11 @@
 /** Writes directories that are complete or absent, even after a crash or on a full disk. */
 import { createHash } from 'node:crypto';
 import { lstat, mkdir, open, rename, rm } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { thrownText, VfError } from '../../core/errors.ts';
 import { syncDirectory } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
+import { hidden, removeLeftOvers, temporaryName } from '../../files/temporary-names.ts';
 import { EngineInputError } from '../engine-errors.ts';
 
 export interface WrittenFile {
@@ -29,10 +30,10 @@ export async function writeDirectory(directory: string, files: readonly Director
   if (await isThere(path)) {
     throw new EngineInputError(`The directory ${path} already exists. Choose another.`, { code: 'name_taken' });
   }
-  const temporary = join(dirname(path), `.${basename(path)}.${process.pid}.tmp`);
+  const temporary = temporaryName(hidden(path));
   try {
     makeFolder(dirname(path));
-    await rm(temporary, { recursive: true, force: true });
+    removeLeftOvers(path);
     await mkdir(temporary);
     const written: WrittenFile[] = [];
     for (const file of files) written.push(await writeFile(temporary, file));

@@ -22,6 +22,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { ConfigError } from '../../core/errors.ts';
 import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
+import { hidden, removeLeftOvers, temporaryPrefix } from '../../files/temporary-names.ts';
 import { Bm25Index, type Bm25Parameters } from './bm25-index.ts';
 import type { CorpusFacts } from './corpus-stream.ts';
 import { ANALYZER } from './english-analyzer.ts';
@@ -59,7 +60,8 @@ export class IndexWriter {
     if (existsSync(this.#target)) assertReplaceable(this.#target, options.overwrite);
     const parent = dirname(this.#target);
     if (!existsSync(parent)) throw new ConfigError(`The parent folder ${parent} of the index does not exist; create it, or choose another folder.`);
-    this.#temporary = mkdtempSync(join(parent, `.${basename(this.#target)}.tmp-`));
+    removeLeftOvers(this.#target);
+    this.#temporary = mkdtempSync(temporaryPrefix(hidden(this.#target)));
     this.#folder = join(this.#temporary, 'index');
     mkdirSync(this.#folder);
     this.#passages = openSync(join(this.#folder, PASSAGES), 'wx');

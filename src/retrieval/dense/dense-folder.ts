@@ -17,7 +17,7 @@ import { vectorFault } from './vector-checksums.ts';
 const MANIFEST = 'manifest.json';
 const BUILDING = 'building.json';
 /** Half a BM25 index, and files that were to be renamed to the two. */
-const LEFT = /^\.bm25\.tmp-|^(?:manifest|building)\.json\.\d+\.tmp$/;
+const LEFT = /^\.bm25\.\d+\.tmp-|^(?:manifest|building)\.json\.\d+\.tmp$/;
 
 const stateSchema = object({
   format: only(DENSE_FORMAT),

@@ -8,6 +8,7 @@ import { basename, join } from 'node:path';
 import { CancelledError, describeError, GradientError, ResultsError, TrainingError } from '../../core/errors.ts';
 import { syncDirectory } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
+import { temporaryName } from '../../files/temporary-names.ts';
 import type { WireCheckpoint } from '../../schemas/training-records.ts';
 import { readManifest, writeManifest } from './checkpoint-manifest.ts';
 
@@ -115,7 +116,7 @@ export class Checkpoints {
     const base = `step-${String(step).padStart(6, '0')}`;
     const earlier = (await this.#places()).filter((place) => place.step === step);
     const name = earlier.length === 0 ? base : `${base}.${Math.max(...earlier.map(({ take }) => take)) + 1}`;
-    const temporary = join(this.#directory, `${base}.${process.pid}${TEMPORARY}`);
+    const temporary = temporaryName(join(this.#directory, base));
     const directory = join(this.#directory, name);
     let manifest: WireCheckpoint;
     try {
@@ -163,7 +164,7 @@ export class Checkpoints {
   async #remove(places: readonly Place[]): Promise<void> {
     for (const { name } of places) {
       const directory = join(this.#directory, name);
-      const doomed = `${directory}.${process.pid}${TEMPORARY}`;
+      const doomed = temporaryName(directory);
       try {
         await rename(directory, doomed);
         await rm(doomed, { recursive: true, force: true });

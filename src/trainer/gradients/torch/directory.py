@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any, Callable
@@ -17,7 +18,7 @@ def write_directory(target: str, fill: Callable[[Path], None]) -> list[dict[str,
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove_left_overs(path)
         temporary.mkdir()
         fill(temporary)
         files = [_describe(file) for file in sorted(temporary.iterdir())]
@@ -34,6 +35,29 @@ def write_directory(target: str, fill: Callable[[Path], None]) -> list[dict[str,
         if isinstance(error, OSError) or type(error).__name__ == "SafetensorError":
             raise Failure("internal", f"Cannot write {path}: {' '.join(str(error).split())}; the partial directory was removed") from error
         raise
+
+
+def _remove_left_overs(path: Path) -> None:
+    """What killed processes left of this directory; a living process may still be writing. The names are those of files/temporary-names.ts."""
+    try:
+        found = list(path.parent.iterdir())
+    except OSError:
+        # Some directories may be written to and not listed.
+        return
+    for left in found:
+        match = re.fullmatch(re.escape(f".{path.name}.") + r"(\d+)\.tmp", left.name)
+        if match and (int(match[1]) == os.getpid() or not _is_alive(int(match[1]))):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _describe(file: Path) -> dict[str, Any]:
