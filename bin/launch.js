@@ -12,8 +12,6 @@ export async function launch(name) {
   }
   if (!existsSync(entry)) return refuse(`${name}: the compiled package is missing from dist/; run \`npm run build\` first`);
   module.enableCompileCache?.();
-  const { watchLoop } = await import('../dist/src/cli/loop-watch.js');
-  watchLoop();
   await import(entry.href);
 }
 

@@ -195,7 +195,6 @@ describe('bin/vf-serve.js', () => {
     const folder = installed();
     mkdirSync(join(folder, 'dist/src/cli'), { recursive: true });
     writeFileSync(join(folder, 'dist/src/cli/vf-serve.js'), "process.stdout.write(process.argv.slice(2).join(' '));");
-    writeFileSync(join(folder, 'dist/src/cli/loop-watch.js'), 'export function watchLoop() {}');
     const result = run([join(folder, 'bin/vf-serve.js'), 'retrieve', '--help']);
     expect(await result.ended).toEqual([0, null]);
     expect(result.stdout).toBe('retrieve --help');

@@ -4,6 +4,7 @@ import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { durationText } from '../../reports/text/number-text.ts';
 import { type TransportSettings, transportSettings, withTransport } from '../../transport/transport-settings.ts';
+import { watchLoop } from '../loop-watch.ts';
 import { asksForStacks, type CommandContext, EXIT, runCommand } from '../command-line.ts';
 import { type AnyCommand, type Command, type CommandGroup, type Invocation, ownName } from './define-command.ts';
 import { flagOf } from './option.ts';
@@ -11,22 +12,29 @@ import { asksFor, parseWords, UnknownFlagError } from './parse-words.ts';
 
 /** Runs the command with the process's arguments and ends the process with its exit code. */
 export async function runDefined(command: AnyCommand): Promise<never> {
-  return runCommand(command.name, (words, context) => runWords(command, words, context), { hasVerbose: hasVerbose(command) });
+  const main = (words: readonly string[], context: CommandContext) => runWords(command, words, context, watchLoop);
+  return runCommand(command.name, main, { hasVerbose: hasVerbose(command) });
 }
 
 function hasVerbose(command: AnyCommand): boolean {
   return 'commands' in command ? command.commands.some(hasVerbose) : 'verbose' in command.options;
 }
 
-/** Throws ConfigError for a mistake of the command line. Resolves to the exit code. */
-export async function runWords(command: AnyCommand, words: readonly string[], context: CommandContext): Promise<number> {
-  if ('commands' in command) return runOneOf(command, words, context);
+/** Throws ConfigError for a mistake of the command line. Resolves to the exit code. `onRun` is called unless only help or the version is printed. */
+export async function runWords(
+  command: AnyCommand,
+  words: readonly string[],
+  context: CommandContext,
+  onRun: () => void = () => {},
+): Promise<number> {
+  if ('commands' in command) return runOneOf(command, words, context, onRun);
   // Set before parsing, so that -v also shows the stack of a parsing error.
   context.verbose = 'verbose' in command.options && asksForStacks(words);
   if (words.length === 0 && needsWords(command)) return printHelp(command, EXIT.usage);
   const asked = asksFor(command, words);
   if (asked === 'version') return printVersion();
   if (asked === 'help') return printHelp(command, EXIT.done, { plain: words.includes('--plain') });
+  onRun();
   const invocation: Invocation = { ...(await parsed(command, words)), context };
   return withTransport(transportOf(command, invocation), async () => {
     try {
@@ -50,14 +58,14 @@ function transportOf({ options: table }: Command, { options }: Invocation): Part
   return { ...(maxWait !== undefined && { maxWaitMs: maxWait * 1000 }), names: { maxWait: '--max-wait', maxConcurrent } };
 }
 
-async function runOneOf(group: CommandGroup, words: readonly string[], context: CommandContext): Promise<number> {
+async function runOneOf(group: CommandGroup, words: readonly string[], context: CommandContext, onRun: () => void): Promise<number> {
   const [first, ...rest] = words;
   if (first === undefined) return printHelp(group, EXIT.usage);
   if (first === '-h' || first === '--help') return printHelp(group, EXIT.done);
   if (first === '-V' || first === '--version') return printVersion();
-  if (first === 'help') return runOneOf(group, [...rest, '--help'], context);
+  if (first === 'help') return runOneOf(group, [...rest, '--help'], context, onRun);
   const command = group.commands.find((candidate) => ownName(candidate) === first || candidate.name === first);
-  if (command !== undefined) return runWords(command, rest, context);
+  if (command !== undefined) return runWords(command, rest, context, onRun);
   if (group.commands.some((candidate) => hasFlag(candidate, first)))
     throw new ConfigError(`Name a command before ${first}: ${group.commands.map(ownName).join(', ')}`);
   if (first.trim() === '') throw new ConfigError(`<command> is empty; ${group.name} --help lists the commands`);

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { argument, defineCommand, defineCommands, optionalArgument, severalArguments } from '../../../src/cli/options/define-command.ts';
 import {
   anyText,
@@ -246,6 +246,25 @@ describe('runWords', () => {
   it('runs a command, or one of several, with its values', async () => {
     expect(await runWords(sample, ['env', '-n', '7'], quietContext())).toBe(7);
     expect(await runWords(group, ['sample', 'env', '-n', '8'], quietContext())).toBe(8);
+  });
+
+  it('starts what a run needs for a run alone, not to print help or the version', async () => {
+    const started: string[] = [];
+    const print = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+    try {
+      for (const words of [
+        ['sample', '--help'],
+        ['sample', 'env', '--help'],
+        ['sample', '-V'],
+        ['help', 'sample'],
+        ['--version'],
+        ['sample', 'env', '-n', '8'],
+      ])
+        await runWords(group, words, quietContext(), () => started.push(words.join(' ')));
+    } finally {
+      print.mockRestore();
+    }
+    expect(started).toEqual(['sample env -n 8']);
   });
 
   it('asks for the command before a flag of it', async () => {
