@@ -10,8 +10,10 @@ const STILL_AFTER_MS = 5000;
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
 export interface WatchedLoop {
-  /** Counts the beats of the loop. */
+  /** Counts the beats of the loop. [1] */
   readonly beats: Int32Array;
+  /** 1 while the handlers are put aside. [1] */
+  readonly isAside: Int32Array;
   readonly stillAfterMs: number;
   /** JavaScript that the thread evaluates in the main one. */
   readonly putAside: string;
@@ -19,13 +21,15 @@ export interface WatchedLoop {
 
 /** Does not keep the process alive. Its start costs some 30 ms, so that help does without. `stillAfterMs` shortens tests. */
 export function watchLoop({ stillAfterMs = STILL_AFTER_MS }: { readonly stillAfterMs?: number } = {}): void {
-  const beats = new Int32Array(new SharedArrayBuffer(4));
+  const [beats, isAside] = [new Int32Array(new SharedArrayBuffer(4)), new Int32Array(new SharedArrayBuffer(4))];
   let aside: readonly (readonly [(typeof SIGNALS)[number], NodeJS.SignalsListener])[] = [];
   const key = Symbol.for('vf-search.put-signals-aside');
   Object.defineProperty(globalThis, key, {
     value: () => {
       aside = SIGNALS.flatMap((signal) => process.listeners(signal).map((listener) => [signal, listener] as const));
       for (const signal of SIGNALS) process.removeAllListeners(signal);
+      Atomics.store(isAside, 0, 1);
+      Atomics.notify(isAside, 0);
     },
   });
   setInterval(
@@ -33,12 +37,13 @@ export function watchLoop({ stillAfterMs = STILL_AFTER_MS }: { readonly stillAft
       Atomics.add(beats, 0, 1);
       for (const [signal, listener] of aside) process.on(signal, listener);
       aside = [];
+      Atomics.store(isAside, 0, 0);
     },
     Math.min(BEAT_MS, stillAfterMs / 4),
   ).unref();
   // The sources hold loop-watcher.ts, the build loop-watcher.js; the compiler rewrites imports but not URLs.
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-  const watched: WatchedLoop = { beats, stillAfterMs, putAside: `globalThis[Symbol.for(${JSON.stringify(key.description)})]()` };
+  const watched: WatchedLoop = { beats, isAside, stillAfterMs, putAside: `globalThis[Symbol.for(${JSON.stringify(key.description)})]()` };
   const watcher = new Worker(new URL(`./loop-watcher.${extension}`, import.meta.url), {
     name: 'vf-search loop watch',
     workerData: watched,

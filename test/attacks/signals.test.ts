@@ -86,6 +86,14 @@ describe('watchLoop', () => {
     clearInterval(again);
   });
 
+  it('leaves no session with the inspector behind, which a process would wait for at its end and speak of', async () => {
+    await using command = hangingCommand(
+      "while (process.listenerCount('SIGTERM') > 0); const until = Date.now() + 300; while (Date.now() < until); process.exit(3);",
+    );
+    expect(await command.ended).toEqual([3, null]);
+    expect(command.stderr).toBe('hangs');
+  });
+
   it('gives the handlers back once the loop turns again', async () => {
     await using command = hangingCommand(`
       while (process.listenerCount('SIGTERM') > 0);
