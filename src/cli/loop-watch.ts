@@ -19,8 +19,12 @@ export interface WatchedLoop {
   readonly putAside: string;
 }
 
-/** Does not keep the process alive. Its start costs some 30 ms, so that help does without. `stillAfterMs` shortens tests. */
+let isWatched = false;
+
+/** Once in a process. Does not keep it alive. Its start costs some 30 ms, so that help does without. `stillAfterMs` shortens tests. */
 export function watchLoop({ stillAfterMs = STILL_AFTER_MS }: { readonly stillAfterMs?: number } = {}): void {
+  if (isWatched) return;
+  isWatched = true;
   const [beats, isAside] = [new Int32Array(new SharedArrayBuffer(4)), new Int32Array(new SharedArrayBuffer(4))];
   let aside: readonly (readonly [(typeof SIGNALS)[number], NodeJS.SignalsListener])[] = [];
   const key = Symbol.for('vf-search.put-signals-aside');
