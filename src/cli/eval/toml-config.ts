@@ -1,13 +1,12 @@
 /**
- * Several runs in one file: settings for all runs at the top, `[[eval]]` for one run each, `[[ablation]]` for one run per combination of the
- * lists under `[ablation.sweep]`. The format is that of verifiers v0, except that an unknown key is an error.
+ * Several runs in one file: settings for all runs at the top, `[[eval]]` for one run each, `[[ablation]]` for a sweep. The format is that of verifiers v0, except that an
+ * unknown key is an error.
  */
 import { ConfigError } from '../../core/errors.ts';
 import { mergeRoleTables } from '../../schemas/merge-role-tables.ts';
-import { hideSecrets } from '../../transport/redact.ts';
-import { countText } from '../../reports/text/number-text.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { assertKnownKeys, readToml, tablesOf, typeOf } from '../../files/toml-text.ts';
+import { expandAblation } from '../../sessions/expand-ablation.ts';
 import { checkRoleTables } from '../../sessions/roles/check-role-tables.ts';
 import { keyOf, type Option } from '../options/option.ts';
 import { DISPLAY, EVAL_OPTIONS, type Settings } from './eval-options.ts';
@@ -68,58 +67,16 @@ function plannedRun(table: Table, globals: Settings, where: string): PlannedRun 
   return { name: name ?? null, envId, settings: merge(globals, own), ...(sharedRoles.length === 0 ? {} : { sharedRoles }) };
 }
 
-/** Runs are played one after the other, so a larger sweep is surely a mistake. */
-const MOST_RUNS = 10_000;
-
-/** One run per combination of the swept values; the first key varies slowest. */
+/** One run per combination of the swept values. */
 function expand(table: Table, globals: Settings, where: string): PlannedRun[] {
-  const { sweep = {}, ...fixed } = table;
-  if (!isObject(sweep)) throw new ConfigError(`[ablation.sweep] in ${where} must be a table of lists, got ${typeOf(sweep)}`);
-  assertKnownKeys(sweep, ['env_id', 'id', ...RUN_KEYS], `the sweep of ${where}`);
-  const axes = sweepAxes(sweep, fixed, where);
-  if (axes.length === 0) throw new ConfigError(`[ablation.sweep] in ${where} has no list to sweep. Add one, or use [[eval]].`);
-  const runs = axes.reduce((product, { values }) => product * values.length, 1);
-  if (runs > MOST_RUNS) {
-    const sizes = axes.map(({ path, values }) => `${path.join('.')} (${values.length})`).join(' × ');
-    throw new ConfigError(`The sweep in ${where} has ${countText(runs)} runs: ${sizes}. The limit is ${countText(MOST_RUNS)}; sweep fewer values.`);
+  if (isObject(table['sweep'])) {
+    const names = Object.keys(table['sweep']).map((key) => [key.split('.')[0]!, null] as const);
+    assertKnownKeys(Object.fromEntries(names), ['env_id', 'id', ...RUN_KEYS], `the sweep of ${where}`);
   }
-  let combinations: { table: Table; label: string[] }[] = [{ table: fixed, label: [] }];
-  for (const { path, values } of axes) {
-    combinations = combinations.flatMap(({ table: base, label }) =>
-      values.map((value) => ({
-        table: withValue(base, path, value),
-        label: [...label, `${path.at(-1)}=${textOf(hideSecrets(value, path.at(-1)))}`],
-      })),
-    );
-  }
-  return combinations.map(({ table: combined, label }) => {
+  return expandAblation(table, { where, nameOf: (key) => ALIASES[key] ?? key }).map(({ table: combined, label }) => {
     const run = plannedRun(combined, globals, where);
-    return { ...run, name: [run.name, label.join(' ')].filter((part) => part !== null).join(': ') };
+    return { ...run, name: [run.name, label].filter((part) => part !== null).join(': ') };
   });
-}
-
-function sweepAxes(sweep: Table, fixed: Table, where: string): { path: readonly string[]; values: readonly unknown[] }[] {
-  return Object.entries(sweep).flatMap(([key, value]) => {
-    const name = ALIASES[key] ?? key;
-    const nested = isObject(value) ? Object.entries(value) : null;
-    return (nested ?? [[null, value] as const]).map(([inner, values]) => {
-      const path = inner === null ? [name] : [name, inner];
-      if (!Array.isArray(values) || values.length === 0) {
-        throw new ConfigError(`sweep.${path.join('.')} in ${where} must be a list of values to try, got ${typeOf(values)}`);
-      }
-      const own = fixed[name] ?? fixed[key] ?? Object.entries(fixed).find(([k]) => ALIASES[k] === name)?.[1];
-      const taken = inner === null ? own !== undefined : isObject(own) && inner in own;
-      if (taken) throw new ConfigError(`${path.join('.')} in ${where} is both fixed and swept. Leave one out.`);
-      return { path, values };
-    });
-  });
-}
-
-function withValue(table: Table, [key, inner]: readonly string[], value: unknown): Table {
-  if (inner === undefined) return { ...table, [key!]: value };
-  // Under the name that the fixed part uses, which may be an alias.
-  const alias = Object.keys(table).find((k) => k === key || ALIASES[k] === key) ?? key!;
-  return { ...table, [alias]: { ...(table[alias] as object | undefined), [inner]: value } };
 }
 
 function settingsOf(table: Table, where: string): Settings {
@@ -144,8 +101,4 @@ function merge(base: Settings, over: Settings): Settings {
 
 function namesOf(name: string, table: Table): string[] {
   return Object.keys(table).filter((key) => (ALIASES[key] ?? key) === name);
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value);
 }
