@@ -3,6 +3,7 @@
  * variation over other examples of the same kind. All intervals are two-sided, 95 %.
  */
 import type { Estimate } from '../schemas/summary.ts';
+import { studentQuantile } from './student-t.ts';
 
 /** Values by example: `[example][rollout]`. Empty examples are ignored. */
 export type ByExample = readonly (readonly number[])[];
@@ -20,7 +21,7 @@ export function estimateMean(values: ByExample): Estimate | null {
   if (n === 0) return null;
   const value = mean(clusters, n);
   if (clusters.length < 2) return { value, low: null, high: null, n };
-  const half = tQuantile(clusters.length - 1) * Math.sqrt(clusterVariance(clusters, value, n));
+  const half = studentQuantile(0.975, clusters.length - 1) * Math.sqrt(clusterVariance(clusters, value, n));
   const isNeverNegative = clusters.every((v) => v.every((x) => x >= 0));
   return { value, low: isNeverNegative ? Math.max(0, value - half) : value - half, high: value + half, n };
 }
@@ -83,23 +84,6 @@ export function wilson(p: number, n: number): { low: number; high: number } {
   const centre = (p + z2 / (2 * n)) / (1 + z2 / n);
   const half = (Z / (1 + z2 / n)) * Math.sqrt((p * (1 - p)) / n + z2 / (4 * n * n));
   return { low: p === 0 ? 0 : Math.max(0, centre - half), high: p === 1 ? 1 : Math.min(1, centre + half) };
-}
-
-/** The 0.975 quantile of Student's t. Tabulated up to 9 degrees of freedom, then by Cornish-Fisher expansion, accurate to 5 digits. */
-export function tQuantile(degrees: number): number {
-  const exact = [12.7062047, 4.3026527, 3.1824463, 2.7764451, 2.5705818, 2.4469119, 2.3646243, 2.3060041, 2.2621572][degrees - 1];
-  if (exact !== undefined) return exact;
-  const z3 = Z ** 3;
-  const z5 = Z ** 5;
-  const z7 = Z ** 7;
-  const z9 = Z ** 9;
-  return (
-    Z +
-    (z3 + Z) / (4 * degrees) +
-    (5 * z5 + 16 * z3 + 3 * Z) / (96 * degrees ** 2) +
-    (3 * z7 + 19 * z5 + 17 * z3 - 15 * Z) / (384 * degrees ** 3) +
-    (79 * z9 + 776 * z7 + 1482 * z5 - 1920 * z3 - 945 * Z) / (92160 * degrees ** 4)
-  );
 }
 
 function count(clusters: ByExample): number {

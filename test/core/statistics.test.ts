@@ -1,17 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../src/core/random.ts';
-import {
-  estimate,
-  estimateChance,
-  estimateMean,
-  estimateShare,
-  passAllK,
-  passAtK,
-  powersOfTwo,
-  tQuantile,
-  wilson,
-} from '../../src/core/statistics.ts';
+import { estimate, estimateChance, estimateMean, estimateShare, passAllK, passAtK, powersOfTwo, wilson } from '../../src/core/statistics.ts';
 
 /** Every way to draw k of n, as index lists. */
 function* draws(n: number, k: number, from = 0): Generator<number[]> {
@@ -51,23 +41,6 @@ describe('passAllK', () => {
 describe('powersOfTwo', () => {
   it('stops at the limit', () => {
     expect([1, 3, 8].map(powersOfTwo)).toEqual([[1], [1, 2], [1, 2, 4, 8]]);
-  });
-});
-
-describe('tQuantile', () => {
-  it.each([1, 2, 3, 5, 9, 10, 11, 15, 30, 100, 1000])('leaves 2.5 %% above it with %i degrees of freedom', (degrees) => {
-    // Simpson's rule over the density from 0 to t, which is proportional to (1 + x²/d)^(-(d+1)/2); the whole is the same integral over
-    // x = tan(u) from 0 to pi/2.
-    const density = (x: number) => (1 + (x * x) / degrees) ** (-(degrees + 1) / 2);
-    const upTo = (limit: number) => {
-      const steps = 200_000;
-      const end = Math.atan(limit);
-      const f = (u: number) => (u >= Math.PI / 2 ? (degrees === 1 ? 1 : 0) : density(Math.tan(u)) / Math.cos(u) ** 2);
-      let sum = f(0) + f(end);
-      for (let i = 1; i < steps; i++) sum += f((i * end) / steps) * (i % 2 === 1 ? 4 : 2);
-      return (sum * end) / steps / 3;
-    };
-    expect(0.5 - upTo(tQuantile(degrees)) / upTo(Infinity) / 2).toBeCloseTo(0.025, 5);
   });
 });
 

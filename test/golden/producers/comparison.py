@@ -5,7 +5,7 @@
 
 The cases are pairs of values by row, drawn from a fixed seed. `interval` is scipy.stats.bootstrap (BCa) over whole rows; `se` is its standard error, the unit
 in which another seed's interval may differ. `exact` is statsmodels' mcnemar where a row has one pair, and elsewhere the share of all 2^rows exchanges of
-rows that differ at least as much; `approximate` is mcnemar without continuity correction.
+rows that differ at least as much; `approximate` is mcnemar without continuity correction. `seeds` are values of runs by seed: t intervals of scipy.stats.ttest_*.
 """
 
 import itertools
@@ -88,6 +88,42 @@ cases = {
     "16 rows, eight rollouts, no difference": binary(16, 8, 0.5, 0.5, 0.6),
 }
 grades = {"30 rows, one to five rollouts, graded": graded(30, 5), "6 rows, one rollout, graded": graded(6, 1), "20 rows, one of which differs most": skewed(20)}
+
+
+def seeds(name: str, first: list, second: list) -> dict:
+    """Means over seeds, and their difference by pairs (of as many seeds) and by Welch's test."""
+
+    def mean(values: list) -> dict:
+        low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+        return {"value": float(np.mean(values)), "low": float(low), "high": float(high)}
+
+    def difference(found) -> dict:
+        low, high = found.confidence_interval(0.95)
+        return {"p": float(found.pvalue), "degrees": float(found.df), "low": float(low), "high": float(high)}
+
+    return {
+        "name": name,
+        "first": first,
+        "second": second,
+        "means": [mean(first), mean(second)],
+        "paired": difference(stats.ttest_rel(second, first)) if len(first) == len(second) else None,
+        "welch": difference(stats.ttest_ind(second, first, equal_var=False)),
+    }
+
+
+def drawn(n: int, mean: float, spread: float) -> list:
+    return [round(float(x), 4) for x in rng.normal(mean, spread, n)]
+
+
+by_seed = [
+    seeds("two seeds each", [0.31, 0.35], [0.52, 0.46]),
+    seeds("three seeds each", drawn(3, 0.6, 0.05), drawn(3, 0.7, 0.02)),
+    seeds("three and five seeds, of other spreads", drawn(3, 0.4, 0.2), drawn(5, 0.5, 0.01)),
+    seeds("twelve seeds each, no difference", drawn(12, 0.5, 0.1), drawn(12, 0.5, 0.1)),
+    seeds("two and forty seeds", drawn(2, 0.2, 0.05), drawn(40, 0.9, 0.05)),
+]
+student = [[t, df, float(2 * stats.t.sf(abs(t), df))] for t in (0, 0.3, 1, 2.5, -7, 40) for df in (1, 1.5, 2, 3.7, 9, 25.2, 1000)]
+student_quantiles = [[p, df, float(stats.t.ppf(p, df))] for p in (0.5, 0.8, 0.975, 0.9995) for df in (1, 1.5, 2, 3.7, 9, 25.2, 1000)]
 ps = [0.01, 0.04, 0.03, 0.005, 0.9]
 golden = {
     "producer": {
@@ -101,6 +137,9 @@ golden = {
         *[{"name": name, "rows": rows, "interval": interval(rows), "test": None} for name, rows in grades.items()],
     ],
     "holm": {"ps": ps, "adjusted": multipletests(ps, method="holm")[1].tolist()},
+    "seeds": by_seed,
+    "student": student,
+    "student_quantiles": student_quantiles,
     "normal": [[z, float(stats.norm.cdf(z))] for z in (-8, -3.2, -1.96, -0.5, 0, 0.1, 1, 2.5, 2.9, 6)],
     "quantiles": [[p, float(stats.norm.ppf(p))] for p in (1e-9, 0.001, 0.025, 0.3, 0.5, 0.8, 0.975, 0.9999)],
     "tails": [[x, float(stats.chi2.sf(x, 1))] for x in (0, 0.1, 1, 3.841, 7.9, 8.1, 50, 300)],
