@@ -64,7 +64,7 @@ function affordableResamples(rows: readonly ComparedRow[]): number {
 }
 
 /** A to Z, then AA, AB, ... */
-function nameOf(i: number): string {
+export function nameOf(i: number): string {
   const last = NAMES[i % NAMES.length]!;
   return i < NAMES.length ? last : nameOf(Math.floor(i / NAMES.length) - 1) + last;
 }

@@ -5,21 +5,15 @@
 import { ConfigError } from '../core/errors.ts';
 import { typeOf } from '../files/toml-text.ts';
 import { countText } from '../reports/text/number-text.ts';
+import { type LabelledSetting, settingLabel } from '../reports/text/setting-label.ts';
 import { isObject } from '../schemas/is-object.ts';
-import { hideSecrets } from '../transport/redact.ts';
 
 type Table = Readonly<Record<string, unknown>>;
-
-export interface SweptValue {
-  /** Names from the outermost table inwards. */
-  readonly path: readonly string[];
-  readonly value: unknown;
-}
 
 export interface SweptRun {
   /** The fixed settings with the swept ones, without `sweep`. */
   readonly table: Table;
-  readonly values: readonly SweptValue[];
+  readonly values: readonly LabelledSetting[];
   /** `topk=3 temperature=0`, free of secrets. */
   readonly label: string;
 }
@@ -55,24 +49,13 @@ export function expandAblation({ sweep = {}, ...fixed }: Table, { where, nameOf 
     const sizes = axes.map(({ path, values }) => `${path.join('.')} (${values.length})`).join(' × ');
     throw new ConfigError(`The sweep in ${where} has ${countText(runs)} runs: ${sizes}. The limit is ${countText(MOST_RUNS)}; sweep fewer values.`);
   }
-  let combinations: (readonly SweptValue[])[] = [[]];
+  let combinations: (readonly LabelledSetting[])[] = [[]];
   for (const { path, values } of axes) combinations = combinations.flatMap((before) => values.map((value) => [...before, { path, value }]));
   return combinations.map((values) => ({
     table: values.reduce<Table>((table, { path, value }) => withValue(table, path, { value, nameOf }), fixed),
     values,
-    label: sweptLabel(values),
+    label: settingLabel(values),
   }));
-}
-
-/** `topk=3 temperature=0`: the last part of each key, or the whole key where two end alike. Free of secrets. */
-export function sweptLabel(values: readonly SweptValue[]): string {
-  const isAlone = (last: string) => values.filter(({ path }) => path.at(-1) === last).length === 1;
-  return values
-    .map(({ path, value }) => {
-      const last = path.at(-1)!;
-      return `${isAlone(last) ? last : path.join('.')}=${valueText(hideSecrets(value, last))}`;
-    })
-    .join(' ');
 }
 
 function sweepAxes(sweep: unknown, { where, nameOf }: Required<ExpandOptions>): Axis[] {
@@ -113,8 +96,4 @@ function withValue(
   const key = keyFor(table, name!, nameOf);
   const before = isObject(table[key]) ? table[key] : {};
   return { ...table, [key]: inner.length === 0 ? value : withValue(before, inner, { value, nameOf: (same) => same }) };
-}
-
-function valueText(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value);
 }

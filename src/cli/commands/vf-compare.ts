@@ -1,4 +1,4 @@
-/** Declares `vf-compare`, which compares evaluations of the same rows. */
+/** Declares `vf-compare`, which compares evaluations of the same rows, and trainings over seeds. */
 import { comparisonMarkdown } from '../../reports/comparison/comparison-markdown.ts';
 import { comparisonText } from '../../reports/comparison/comparison-text.ts';
 import { paintFor } from '../../reports/text/paint.ts';
@@ -20,18 +20,26 @@ test says how often runs that do not differ would differ as much. pass@k is
 shown for each run with several rollouts per row. Failed rollouts have no value:
 their pairs are left out and counted, never taken as 0.
 
+Trainings are grouped by their settings without the seed. A group shows the mean
+of its last and of its best held-out evaluation with an interval over seeds
+(Student's t); groups differ by a test over seeds and one over rows. Runs that
+stopped or failed are listed and never counted. --by-id and --rows do not apply.
+
 Runs of other rows are refused: the same id must have the same answer. If a run
 has more rows than another, the rows that all runs have are compared.
 docs/compare.md explains every figure.`;
 
 export const vfCompare = defineCommand({
   name: 'vf-compare',
-  summary: 'Compares evaluations of the same rows: paired differences with intervals.',
+  summary: 'Compares evaluations of the same rows, or trainings over seeds: paired differences with intervals.',
   arguments: {
-    runs: severalArguments('two or more results folders that vf-eval printed; the first is what the others are compared with', {
-      label: 'run directory',
-      completion: 'folders',
-    }),
+    runs: severalArguments(
+      'two or more results folders that vf-eval printed, or folders of trainings, or that of an ablation; the first is what the others are compared with',
+      {
+        label: 'run directory',
+        completion: 'folders',
+      },
+    ),
   },
   options: table({
     metric: text('what to compare: the reward or a metric', { placeholder: 'NAME', default: 'reward' }),
@@ -49,11 +57,15 @@ export const vfCompare = defineCommand({
     ['vf-compare RUN RUN RUN', 'each run against the first'],
     ['vf-compare RUN RUN --metric searches', 'another metric than the reward'],
     ['vf-compare T/evaluations/step-0000{00,30}.jsonl', 'two evaluations of a training run T'],
+    ['vf-compare outputs/train/A outputs/train/B outputs/train/C', 'trainings: those that differ in the seed alone are one group'],
+    ['vf-compare outputs/train/ablations/rates--1a2b3c4d', 'the table of an ablation of vf-train'],
     ['vf-compare RUN RUN --markdown > comparison.md', 'a page'],
     ["vf-compare RUN RUN --json | jq '.pairs[0].difference'", 'figures for a program'],
   ],
   notes: NOTES,
   run: async ({ arguments: { runs: directories }, options: { rows, json = false, markdown = false, ...options }, context }) => {
+    const { areTrainings, compareTrainings } = await import('../compare-trainings.ts');
+    if (areTrainings(directories)) return compareTrainings(directories, { ...options, json, markdown }, context);
     if (directories.length < 2) throw new ConfigError('A comparison needs at least two runs. Name their results folders (see vf-compare --help)');
     const [{ compareRuns }, { readComparedRun }, { comparisonToWire }] = await Promise.all([
       import('../../evaluate/compare-runs.ts'),

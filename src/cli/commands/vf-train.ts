@@ -73,7 +73,7 @@ export const vfTrain = defineCommand({
   ],
   notes: NOTES,
   explainUnknown: async (unknown) => (await import('../explain-argument.ts')).explainArgument(unknown),
-  run: async ({ arguments: { environment }, options, context }) => {
+  run: async ({ arguments: { environment }, options, wordsWithout, context }) => {
     if (options.helpConfig === true || options.listPresets === true) {
       const { configHelpText, presetsText } = await import('../../reports/training/config-help.ts');
       const isNamed = environment !== undefined && !environment.endsWith('.toml');
@@ -83,6 +83,6 @@ export const vfTrain = defineCommand({
       return EXIT.done;
     }
     const [{ trainArguments }, { runTrain }] = await Promise.all([import('../train/train-arguments.ts'), import('../train/run-train.ts')]);
-    return namingFlags(runTrain(trainArguments({ arguments: { environment }, options }), context));
+    return namingFlags(runTrain(trainArguments({ arguments: { environment }, options }), context, wordsWithout('resume')));
   },
 });

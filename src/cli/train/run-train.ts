@@ -9,9 +9,10 @@ import { engineThreads, addressNotice } from '../../sessions/engine/address-noti
 import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
 import { usesEngine } from '../../sessions/policy/local-base.ts';
 import { finishedRun } from '../../sessions/training/finished-run.ts';
+import { planAblations } from '../../sessions/training/plan-ablations.ts';
 import { renderConfig } from '../../reports/training/render-config.ts';
 import { resolveTraining, type TrainingSetup } from '../../sessions/training/resolve-training.ts';
-import { type EndedTraining, runTraining, type TrainingWatch } from '../../sessions/training/run-training.ts';
+import { type EndedTraining, runTraining, type TrainingHost, type TrainingWatch } from '../../sessions/training/run-training.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { readBest } from '../../trainer/records/best-version.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
@@ -23,9 +24,13 @@ import { withFlags } from './key-flags.ts';
 import { LiveView } from './live-view.ts';
 import { openAdapterPush, pushAdapter } from './push-adapter.ts';
 
-export async function runTrain(given: TrainArguments, context: CommandContext): Promise<number> {
+/** @param words those of the command line without -R */
+export async function runTrain(given: TrainArguments, context: CommandContext, words: readonly string[]): Promise<number> {
   const { action, display } = given;
-  const setup = await resolveTraining(given, { variables: process.env, signal: context.signal });
+  const resolving = { variables: process.env, signal: context.signal };
+  const ablations = await planAblations(given, resolving);
+  if (ablations !== null) return (await import('./run-ablations.ts')).runAblations(ablations, { given, context, words });
+  const setup = await resolveTraining(given, resolving);
   const { config } = setup;
   for (const secret of setup.secrets) context.secrets.add(secret);
   if (action === 'show-config') {
@@ -45,10 +50,7 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
   }
   let code: number = EXIT.done;
   const { outcome, cost } = await runTraining(setup, {
-    ...context,
-    variables: process.env,
-    warn: (line) => context.note(`vf-train: ${withFlags(line)}`),
-    watch: (directory) => watchRun(directory, setup, display, context),
+    ...trainingHost(setup, display, context),
     conclude: async (ended) => {
       // The engine is closed, and drawing needs as much memory as the engine did.
       if (usesEngine(config)) collectGarbage();
@@ -69,6 +71,16 @@ export async function runTrain(given: TrainArguments, context: CommandContext): 
   if (push !== null) context.note('vf-train: the run has not finished, so nothing was pushed; with -R and --push it is pushed at its end');
   if (outcome.reason === 'interrupted') return EXIT.interrupted;
   return cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
+}
+
+/** The parts of this process that a run uses, and its display. */
+export function trainingHost(setup: TrainingSetup, display: TrainDisplay, context: CommandContext): TrainingHost {
+  return {
+    ...context,
+    variables: process.env,
+    warn: (line) => context.note(`vf-train: ${withFlags(line)}`),
+    watch: (directory) => watchRun(directory, setup, display, context),
+  };
 }
 
 function adaptersOf({ outcome: { directory, adapter }, paths }: Pick<EndedTraining, 'outcome' | 'paths'>) {

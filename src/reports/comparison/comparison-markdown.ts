@@ -67,13 +67,13 @@ function pairDetails({ first, second, metrics, tasks = {}, rowDifferences }: Com
   ];
 }
 
-function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
 /** Escapes text so that Markdown shows it unchanged. */
-function plainText(text: string): string {
+export function plainText(text: string): string {
   return escapeControls(text)
     .replace(/[\\`*_{}[\]#!|~]/g, (char) => `\\${char}`)
     .replace(/[&<>@]/g, (char) => `&#${char.codePointAt(0)!};`)

@@ -16,7 +16,6 @@ import { assertWholeModel } from '../policy/assert-whole-model.ts';
 import { modelFolder } from '../policy/model-folder.ts';
 import { secretsOf } from '../policy/secrets.ts';
 import { modelFacts } from '../../files/model-facts.ts';
-import { readExtendedToml } from '../../files/extended-toml.ts';
 import { readTomlSync } from '../../files/toml-text.ts';
 import { withPaths } from './absolute-paths.ts';
 import { environmentCredit } from './environment-credit.ts';
@@ -24,8 +23,11 @@ import { withArgumentSettings } from './argument-settings.ts';
 import { presetNamed } from '../environment/presets.ts';
 import { refuseIncompleteProgram } from './assert-trainable.ts';
 import { placedEnvironment } from './placed-environment.ts';
+import { trainingDocument } from './read-ablations.ts';
 import { checkRollouts, stepsOfRollouts, withSupervisedSteps } from './count-steps.ts';
 import { isObject } from '../../schemas/is-object.ts';
+
+type Table = ConfigLayer['table'];
 
 /** A user's request for a training, before presets, files and defaults are applied. */
 export interface TrainingRequest {
@@ -34,6 +36,8 @@ export interface TrainingRequest {
   readonly preset: string | null;
   /** The folder of the user's own environments. @default environments, in the working directory */
   readonly environmentsDir?: string;
+  /** The settings of one run of the file's `[[ablation]]`, over those of the file. @default none */
+  readonly ablationRun?: ConfigLayer;
   /** Settings, later ones overriding earlier ones. The source of each is named in messages, such as the flag that it came from. */
   readonly layers: readonly ConfigLayer[];
   /** Null starts a new run; a null directory means the newest matching run. */
@@ -111,7 +115,7 @@ async function readSetup(
 }
 
 /** Layers of the preset, file and environment that the request names. */
-async function askedLayers({ target, preset, ...searched }: TrainingRequest): Promise<ConfigLayer[]> {
+async function askedLayers({ target, preset, ablationRun, ...searched }: TrainingRequest): Promise<ConfigLayer[]> {
   if (target === null) return preset === null ? [] : [presetLayer(presetNamed(preset, null))];
   if (!target.endsWith('.toml')) {
     if (existsSync(trainingPaths(target).run))
@@ -119,15 +123,25 @@ async function askedLayers({ target, preset, ...searched }: TrainingRequest): Pr
     const layers = preset === null ? [] : [presetLayer(presetNamed(preset, target))];
     return [...layers, { source: 'command line', table: { environment: { id: target } } }];
   }
-  const { preset: ofFile, ...table } = readExtendedToml(target);
-  const runs = ['eval', 'ablation'].find((key) => Array.isArray(table[key]));
-  if (runs !== undefined) throw new ConfigError(`${target} is an evaluation file ([[${runs}]]). Run it with vf-eval ${target}.`);
-  if (ofFile !== undefined && typeof ofFile !== 'string') throw new ConfigError(`preset in ${target} must be a name, got ${JSON.stringify(ofFile)}`);
-  const name = preset ?? ofFile;
+  const { preset: ofFile, ablation: _, ...table } = trainingDocument(target, ablationRun !== undefined);
+  const { preset: ofRun, ...own } = ablationRun?.table ?? {};
+  const name = preset ?? presetText(ofRun, ablationRun?.source ?? target) ?? presetText(ofFile, target);
+  const layers = [{ source: target, table: withPlace(table, searched) }];
+  if (ablationRun !== undefined) layers.push({ source: ablationRun.source, table: withPlace(own, searched) });
+  const id = lastValue(layers, 'environment', 'id');
+  return [...(name === undefined ? [] : [presetLayer(presetNamed(name, typeof id === 'string' ? id : null))]), ...layers];
+}
+
+function presetText(preset: unknown, source: string): string | undefined {
+  if (preset === undefined || typeof preset === 'string') return preset;
+  throw new ConfigError(`preset in ${source} must be a name, got ${JSON.stringify(preset)}`);
+}
+
+/** With the environment's path in place of its id, if it is one of the user's own. */
+function withPlace(table: Table, searched: Parameters<typeof placedEnvironment>[1]): Table {
   const { environment } = table;
-  const id = isObject(environment) && typeof environment['id'] === 'string' ? placedEnvironment(environment['id'], searched) : null;
-  const layer = { source: target, table: id === null ? table : { ...table, environment: { ...(environment as object), id } } };
-  return [...(name === undefined ? [] : [presetLayer(presetNamed(name, id))]), layer];
+  if (!isObject(environment) || typeof environment['id'] !== 'string') return table;
+  return { ...table, environment: { ...environment, id: placedEnvironment(environment['id'], searched) } };
 }
 
 /** Resolves a new run. Without --steps, one on rollouts of a file takes every full step that the file holds. */

@@ -1,0 +1,202 @@
+/** `vf-train` on a file with `[[ablation]]`: plays its runs one after the other, each in a folder of its own, and ends with a table of what they reached. */
+import { basename } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { compareTrainings } from '../../reports/comparison/compare-trainings.ts';
+import { readComparedTrainings } from '../../reports/comparison/compared-training.ts';
+import { trainingComparisonMarkdown } from '../../reports/comparison/training-comparison-markdown.ts';
+import { trainingComparisonText } from '../../reports/comparison/training-comparison-text.ts';
+import { renderConfig } from '../../reports/training/render-config.ts';
+import { countText, durationText, meanText, plural } from '../../reports/text/number-text.ts';
+import { displayPath, ownCommand } from '../../reports/text/own-command.ts';
+import { paintFor } from '../../reports/text/paint.ts';
+import { escapeControls, printable } from '../../reports/text/terminal-text.ts';
+import type { TrainingComparison } from '../../schemas/training-comparison.ts';
+import { trainingComparisonToWire } from '../../schemas/training-comparison.ts';
+import { type TrainingSummary, trainingSummaryToWire } from '../../schemas/training-summary.ts';
+import { collectGarbage } from '../../sessions/engine/spare-memory.ts';
+import { usesEngine } from '../../sessions/policy/local-base.ts';
+import { concludeTraining } from '../../sessions/training/conclude-training.ts';
+import { finishedRun } from '../../sessions/training/finished-run.ts';
+import type { PlannedAblation, PlannedTraining } from '../../sessions/training/plan-ablations.ts';
+import { runTraining } from '../../sessions/training/run-training.ts';
+import { totalSteps } from '../../trainer/config/training-schedule.ts';
+import { AblationDirectory } from '../../trainer/records/ablation-directory.ts';
+import { type CommandContext, errorLine, EXIT, isUnderRounds } from '../command-line.ts';
+import { ablationDryRun } from './ablation-dry-run.ts';
+import { trainingHost } from './run-train.ts';
+import type { TrainArguments } from './train-arguments.ts';
+
+interface Asked {
+  readonly given: TrainArguments;
+  readonly context: CommandContext;
+  /** Those of the command line without -R. */
+  readonly words: readonly string[];
+}
+
+/** A sweep that is surely longer than its writer thought. */
+const MANY_RUNS = 200;
+
+export async function runAblations(ablations: readonly PlannedAblation[], asked: Asked): Promise<number> {
+  const { given, context } = asked;
+  const all = ablations.flatMap(({ runs }) => runs);
+  for (const { setup } of all) for (const secret of setup.secrets) context.secrets.add(secret);
+  if (given.push !== null)
+    throw new ConfigError(
+      `--push uploads one adapter, but ${given.target} describes ${plural(all.length, 'run')}. Push the best of them afterwards: vf-train -R RUN --push OWNER/NAME`,
+    );
+  if (given.action === 'show-config') {
+    for (const { run, setup } of all)
+      process.stdout.write(`# ${escapeControls(run.label)}\n${renderConfig(setup, { secrets: [...setup.secrets] })}\n`);
+    return EXIT.done;
+  }
+  if (given.action === 'dry-run') return ablationDryRun(ablations, { ...given.display, context });
+  if (all.length > MANY_RUNS)
+    context.note(`vf-train: ${countText(all.length)} runs, one after the other; --dry-run lists them. Ctrl-C stops, and -R goes on`);
+  const player = new AblationPlayer(asked, all.length);
+  for (const ablation of ablations) await player.play(ablation);
+  return player.end();
+}
+
+interface PlayedAblation {
+  readonly name: string;
+  readonly directory: string;
+  readonly comparison: TrainingComparison;
+  readonly summaries: readonly (TrainingSummary | null)[];
+}
+
+class AblationPlayer {
+  readonly #asked: Asked;
+  readonly #total: number;
+  readonly #played: PlayedAblation[] = [];
+  #place = 0;
+  #code: number = EXIT.done;
+  /** Of the runs of this process. */
+  readonly #seconds: number[] = [];
+  #isInterrupted = false;
+
+  constructor(asked: Asked, total: number) {
+    this.#asked = asked;
+    this.#total = total;
+  }
+
+  /** Plays the runs that have not finished, then writes and prints the table. */
+  async play({ name, directory: earlier, runsFolder, runs }: PlannedAblation): Promise<void> {
+    if (this.#isInterrupted) return;
+    const records = runs.map(({ record }) => record);
+    const startedAt = new Date().toISOString();
+    const record = { schema_version: 1 as const, name, started_at: startedAt, finished_at: null, runs: records };
+    if (earlier === null && this.#asked.given.resume !== null)
+      this.#note(`found no earlier ablation "${name}" under ${displayPath(runsFolder)}; starting a new one`);
+    await using directory = earlier === null ? await AblationDirectory.create(runsFolder, record) : await AblationDirectory.reopen(earlier, records);
+    const summaries: (TrainingSummary | null)[] = [];
+    for (const [i, run] of runs.entries()) {
+      this.#place++;
+      if (!this.#isInterrupted) summaries.push(await this.#playRun(run, i, directory));
+    }
+    const comparison = await compareTrainings(await readComparedTrainings([directory.path], 'reward'));
+    await directory.writeTable(this.#asked.context.redact(trainingComparisonMarkdown(comparison, name)));
+    if (!this.#isInterrupted) await directory.finish(new Date());
+    this.#played.push({ name, directory: directory.path, comparison, summaries });
+    if (!this.#asked.given.display.json) this.#print(comparison, name, directory.path);
+  }
+
+  end(): number {
+    const { given, context, words } = this.#asked;
+    if (given.display.json) {
+      const ablations = this.#played.map(({ name, directory, comparison, summaries }) => ({
+        name,
+        directory,
+        runs: summaries.map((summary) => summary && trainingSummaryToWire(summary)),
+        comparison: trainingComparisonToWire(comparison),
+      }));
+      process.stdout.write(`${context.redact(JSON.stringify({ ablations }))}\n`);
+    }
+    const again = ownCommand('vf-train', [...words, '-R']);
+    if (this.#code !== EXIT.done && !isUnderRounds()) this.#note(`finished runs are kept; continue the others with ${again}`);
+    return this.#isInterrupted ? EXIT.interrupted : this.#code;
+  }
+
+  /** Never throws for a run that fails: the others go on. Null without a summary. */
+  async #playRun({ run, setup }: PlannedTraining, index: number, directory: AblationDirectory): Promise<TrainingSummary | null> {
+    const { context } = this.#asked;
+    const started = performance.now();
+    context.note(`\nrun ${this.#place} of ${this.#total}: ${escapeControls(run.label)}${this.#timeLeft()}`);
+    try {
+      const finished = await finishedRun(setup);
+      if (finished !== null) {
+        const { readTrainingSummary } = await import('../../reports/training/training-summary.ts');
+        this.#note(`${displayPath(finished.outcome.directory)} has already finished`);
+        await directory.update(index, { state: 'finished', reason: null });
+        return (await readTrainingSummary({ ...finished, config: setup.config })).summary;
+      }
+      const summary = await this.#train(setup, index, directory);
+      this.#seconds.push((performance.now() - started) / 1000);
+      return summary;
+    } catch (error) {
+      if (context.signal.aborted) {
+        this.#interrupt();
+        await directory.update(index, { state: 'interrupted', reason: null });
+        return null;
+      }
+      this.#code = EXIT.failed;
+      context.report(error);
+      await directory.update(index, { state: 'failed', reason: context.redact(errorLine(error)) });
+      return null;
+    }
+  }
+
+  async #train(setup: PlannedTraining['setup'], index: number, directory: AblationDirectory): Promise<TrainingSummary> {
+    const { given, context } = this.#asked;
+    const host = trainingHost(setup, given.display, context);
+    let summary: TrainingSummary | null = null;
+    const { outcome, cost } = await runTraining(setup, {
+      ...host,
+      watch: async (run) => {
+        await directory.update(index, { folder: basename(run.path), state: 'running', reason: null });
+        return host.watch(run);
+      },
+      conclude: async (ended) => {
+        // The engine is closed, and drawing needs as much memory as the engine did.
+        if (usesEngine(setup.config)) collectGarbage();
+        ({ summary } = await concludeTraining(ended, { variables: process.env, redact: context.redact, warn: (line) => this.#note(line) }));
+      },
+    });
+    const { reason, message } = outcome;
+    if (reason === 'interrupted') this.#interrupt();
+    if (reason === 'stopped' && this.#code === EXIT.done) this.#code = cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
+    await directory.update(index, { state: reason, reason: message === null ? null : context.redact(message) });
+    this.#note(endText(summary!, totalSteps(setup.config)));
+    return summary!;
+  }
+
+  #interrupt(): void {
+    this.#isInterrupted = true;
+    this.#code = EXIT.interrupted;
+  }
+
+  #timeLeft(): string {
+    if (this.#seconds.length === 0) return '';
+    const mean = this.#seconds.reduce((sum, seconds) => sum + seconds, 0) / this.#seconds.length;
+    return `  (about ${durationText(mean * (this.#total - this.#place + 1))} left)`;
+  }
+
+  #print(comparison: TrainingComparison, name: string, directory: string): void {
+    const view = { columns: Math.max(100, process.stdout.columns ?? 0), paint: paintFor(process.stdout, { plain: this.#asked.given.display.plain }) };
+    const again = `${view.paint('dim', 'again      ')}${view.paint('cyan', ownCommand('vf-compare', [displayPath(directory)]))}`;
+    process.stdout.write(printable(this.#asked.context.redact(`\n${trainingComparisonText(comparison, name, view)}\n${again}\n`)));
+  }
+
+  #note(line: string): void {
+    this.#asked.context.note(`vf-train: ${escapeControls(line)}`);
+  }
+}
+
+/** `finished: held-out reward 0.954 at step 15 (0.250 at the start); results in …` */
+function endText({ reason, message, step, heldOut, directory }: TrainingSummary, steps: number): string {
+  const where = `; results in ${displayPath(directory)}`;
+  if (reason !== 'finished')
+    return `${reason} at step ${countText(step)} of ${countText(steps)}${message === null ? '' : `: ${message.replace(/\.$/, '')}`}${where}`;
+  if (heldOut === null) return `finished, never evaluated${where}`;
+  const { start, end } = heldOut;
+  return `finished: held-out reward ${meanText(end.value)} at step ${countText(end.step)}, ${meanText(start.value)} at step ${countText(start.step)}${where}`;
+}

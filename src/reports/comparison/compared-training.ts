@@ -1,0 +1,137 @@
+/** A training as `vf-compare` reads it: its settings, its end and its evaluations. Only evaluations of usable versions count (trainer/records/usable-version.ts). */
+import { basename, join, resolve } from 'node:path';
+import { suggestion } from '../../core/closest-name.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { readLines } from '../../files/json-lines.ts';
+import { readTomlSync } from '../../files/toml-text.ts';
+import type { WireAblationRun } from '../../schemas/ablation.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import { parseWire } from '../../schemas/results.ts';
+import type { EvaluatedAt, TrainingState } from '../../schemas/training-comparison.ts';
+import { EventLineSchema } from '../../schemas/training-records.ts';
+import { ablationRunFolder, isAblation, readAblation } from '../../trainer/records/ablation-directory.ts';
+import { readMetrics } from '../../trainer/records/metrics-journal.ts';
+import { RUBRIC_PREFIX } from '../../trainer/records/metrics.ts';
+import { readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
+import { evaluationPlacer } from '../../trainer/records/usable-version.ts';
+import { type MetricsRow, metricValue } from '../../trainer/training-observer.ts';
+
+type Table = Readonly<Record<string, unknown>>;
+
+export interface ComparedTraining {
+  readonly name: string;
+  /** Null for a run of an ablation that never began. */
+  readonly directory: string | null;
+  /** The recorded configuration, snake_case, without secrets; null without a folder. */
+  readonly config: Table | null;
+  /** Of an ablation: its own settings by dotted key. */
+  readonly swept: Table;
+  readonly seed: number;
+  readonly state: TrainingState;
+  readonly reason: string | null;
+  readonly step: number;
+  readonly steps: number;
+  /** Of the compared metric, by step. */
+  readonly evaluations: readonly EvaluatedAt[];
+  /** The metrics that its evaluations have. */
+  readonly metrics: readonly string[];
+}
+
+/** Reads trainings and whole ablations. Throws ConfigError for a folder that is neither, and for one that is named twice. */
+export async function readComparedTrainings(directories: readonly string[], metric: string): Promise<readonly ComparedTraining[]> {
+  const found: ComparedTraining[] = [];
+  for (const directory of directories) {
+    if (!isAblation(directory)) found.push(await readTraining(directory, metric));
+    else for (const run of (await readAblation(directory)).runs) found.push(await readOfAblation(directory, run, metric));
+  }
+  const folders = found.flatMap((run) => (run.directory === null ? [] : [resolve(run.directory)]));
+  const twice = folders.find((folder, i) => folders.indexOf(folder) !== i);
+  if (twice !== undefined) throw new ConfigError(`${twice} is named twice. A training is one measurement; name each once.`);
+  assertMetric(found, metric);
+  return found;
+}
+
+function assertMetric(runs: readonly ComparedTraining[], metric: string): void {
+  const known = [...new Set(runs.flatMap(({ metrics }) => metrics))].toSorted();
+  if (metric === 'reward' || known.length === 0 || known.includes(metric)) return;
+  throw new ConfigError(
+    `No evaluation of these trainings has a metric "${metric}"${suggestion(metric, known)}. They have ${['reward', ...known].join(', ')}.`,
+  );
+}
+
+/** A run that failed before its first checkpoint may have no more than its place in the ablation. */
+async function readOfAblation(directory: string, run: WireAblationRun, metric: string): Promise<ComparedTraining> {
+  const { name, settings, reason, state } = run;
+  const folder = ablationRunFolder(directory, run);
+  const why = state === 'planned' ? 'it has not begun' : state === 'running' ? 'it was killed, or is running' : (reason ?? 'it was interrupted');
+  const ended: TrainingState = state === 'failed' || state === 'stopped' ? state : 'unfinished';
+  const known = { name, swept: settings, seed: Number(settings['seed'] ?? 0) };
+  const begun = folder === null ? null : await readTraining(folder, metric).catch(() => null);
+  if (begun === null) return { ...known, directory: null, config: null, state: ended, reason: why, step: 0, steps: 0, evaluations: [], metrics: [] };
+  if (begun.state === 'finished') return { ...begun, swept: settings };
+  return { ...begun, swept: settings, state: ended, reason: ended === 'unfinished' ? why : reason };
+}
+
+async function readTraining(directory: string, metric: string): Promise<ComparedTraining> {
+  const { finished_at: finishedAt } = await readTrainingRun(directory);
+  const paths = trainingPaths(directory);
+  const config = readTomlSync(paths.config);
+  const rows = await readMetrics(paths.metrics);
+  const own = ownEvaluations(rows);
+  const { state, reason } = finishedAt === null ? await endOf(paths.events) : { state: 'finished' as const, reason: null };
+  return {
+    name: typeof config['name'] === 'string' ? config['name'] : basename(directory),
+    directory,
+    config,
+    swept: {},
+    seed: numberAt(config, 'seed'),
+    state,
+    reason,
+    step: rows.findLast(({ kind }) => kind === 'step')?.step ?? 0,
+    steps: stepsOf(config),
+    evaluations: own.flatMap((row) => evaluatedAt(row, metric)),
+    metrics: [...new Set(own.flatMap(({ values }) => Object.keys(values)))]
+      .filter((name) => name.startsWith(RUBRIC_PREFIX))
+      .map((name) => name.slice(RUBRIC_PREFIX.length)),
+  };
+}
+
+/** Those that the version which their step left has played, the last one of each step. */
+function ownEvaluations(rows: readonly MetricsRow[]): readonly MetricsRow[] {
+  const place = evaluationPlacer();
+  const own = rows.filter((row) => place(row) === row && row.kind === 'evaluation');
+  return [...new Map(own.map((row) => [row.step, row])).values()].toSorted((a, b) => a.step - b.step);
+}
+
+function evaluatedAt(row: MetricsRow, metric: string): EvaluatedAt[] {
+  const value = metricValue(row, metric === 'reward' ? 'reward_mean' : `${RUBRIC_PREFIX}${metric}`);
+  if (value === null) return [];
+  const end = (name: string) => (metric === 'reward' ? metricValue(row, name) : null);
+  return [{ step: row.step, value, low: end('reward_low'), high: end('reward_high'), rollouts: metricValue(row, 'rollouts') ?? 0 }];
+}
+
+/** Why a run has not finished: the guard or the error that stopped it last, unless it was resumed since. */
+async function endOf(events: string): Promise<Pick<ComparedTraining, 'state' | 'reason'>> {
+  let stopped: string | null = null;
+  for await (const { text } of readLines(events)) {
+    const parsed = parseWire(EventLineSchema, text);
+    if ('problem' in parsed) continue;
+    if (parsed.value.kind === 'stopped') stopped = parsed.value.message;
+    if (parsed.value.kind === 'started' || parsed.value.kind === 'resumed') stopped = null;
+  }
+  return stopped === null ? { state: 'unfinished', reason: 'it has not finished' } : { state: 'stopped', reason: stopped };
+}
+
+function stepsOf(config: Table): number {
+  const { sft } = config;
+  return numberAt(config, 'steps') + (isObject(sft) && (sft['data'] !== undefined || sft['problems'] !== undefined) ? numberAt(sft, 'steps') : 0);
+}
+
+function numberAt(table: Table, key: string): number {
+  return typeof table[key] === 'number' ? table[key] : 0;
+}
+
+/** The rollouts of an evaluation. */
+export function evaluationFile(directory: string, step: number): string {
+  return join(trainingPaths(directory).evaluations, `step-${String(step).padStart(6, '0')}.jsonl`);
+}

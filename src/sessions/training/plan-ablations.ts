@@ -1,0 +1,110 @@
+/** The runs of a file's `[[ablation]]` tables, each resolved and checked before the first begins, with what an earlier process did of them. */
+import { existsSync } from 'node:fs';
+import { ConfigError } from '../../core/errors.ts';
+import type { WireAblationRun } from '../../schemas/ablation.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import { hideSecrets } from '../../transport/redact.ts';
+import { ablationRunFolder, newestAblation, readAblation } from '../../trainer/records/ablation-directory.ts';
+import { type Ablation, type AblationRun, readAblations } from './read-ablations.ts';
+import { type ResolveTrainingOptions, resolveTraining, trainingRunsFolder, type TrainingRequest, type TrainingSetup } from './resolve-training.ts';
+
+export interface PlannedAblation extends Pick<Ablation, 'name' | 'where'> {
+  /** The folder of an earlier process's work, which this one continues; null for a new one. */
+  readonly directory: string | null;
+  /** Parent of the runs' folders. */
+  readonly runsFolder: string;
+  readonly runs: readonly PlannedTraining[];
+}
+
+export interface PlannedTraining {
+  readonly run: AblationRun;
+  readonly setup: TrainingSetup;
+  /** As recorded so far. */
+  readonly record: WireAblationRun;
+}
+
+/**
+ * Null if the request is for one run. Throws ConfigError, which names the run and the key, if any run of the file is not valid; for a flag that sets what the file sweeps;
+ * and for runs that come out equal.
+ */
+export async function planAblations(request: TrainingRequest, options: ResolveTrainingOptions): Promise<readonly PlannedAblation[] | null> {
+  const { target, resume } = request;
+  if (target === null || !target.endsWith('.toml')) return null;
+  const ablations = readAblations(target);
+  if (ablations.length === 0) return null;
+  if (resume?.directory != null) throw new ConfigError(`-R takes no folder with ${target}, because it continues every run of the file`);
+  const planned = [];
+  for (const ablation of ablations) planned.push(await planAblation(ablation, request, options));
+  return planned;
+}
+
+async function planAblation(ablation: Ablation, request: TrainingRequest, options: ResolveTrainingOptions): Promise<PlannedAblation> {
+  refuseSweptFlags(ablation, request);
+  const { name, where, runs } = ablation;
+  const fresh: { readonly run: AblationRun; readonly setup: TrainingSetup }[] = [];
+  const resolve = (place: number, resume: TrainingRequest['resume']) => {
+    const { label, layer, name: runName } = runs[place]!;
+    const ablationRun = { ...layer, table: { ...layer.table, name: runName } };
+    return inRun(`Run ${place + 1} of ${runs.length} of ${where} (${label})`, () => resolveTraining({ ...request, ablationRun, resume }, options));
+  };
+  for (const [i, run] of runs.entries()) fresh.push({ run, setup: await resolve(i, null) });
+  refuseEqualSetups(ablation, fresh);
+  const runsFolder = trainingRunsFolder(fresh[0]!.setup.config.outputDir);
+  const directory = request.resume === null ? null : await newestAblation(runsFolder, name);
+  const records = directory === null ? [] : (await readAblation(directory)).runs;
+  const planned: PlannedTraining[] = [];
+  for (const [i, { run, setup }] of fresh.entries()) {
+    const known = records.find(({ label }) => label === run.label);
+    const folder = directory === null || known === undefined ? null : ablationRunFolder(directory, known);
+    if (known === undefined || folder === null || !existsSync(folder)) planned.push({ run, setup, record: newRecord(run) });
+    else planned.push({ run, setup: await resolve(i, { directory: folder, allowChanges: request.resume!.allowChanges }), record: known });
+  }
+  return { name, where, directory, runsFolder, runs: planned };
+}
+
+function newRecord({ name, label, values }: AblationRun): WireAblationRun {
+  const settings = Object.fromEntries(values.map(({ path, value }) => [path.join('.'), hideSecrets(value, path.at(-1))]));
+  return { name, label, settings, folder: null, state: 'planned', reason: null };
+}
+
+/** A flag overrides the file, so it would make runs equal that the file tells apart. */
+function refuseSweptFlags({ where, runs }: Ablation, { layers, preset }: TrainingRequest): void {
+  const swept = runs[0]!.values.map(({ path }) => path);
+  if (preset !== null && swept.some(([first]) => first === 'preset')) throw bothGiven('preset', where, '--preset');
+  for (const { source, table } of layers) {
+    if (table['name'] !== undefined)
+      throw new ConfigError(`${source} names one run, but ${where} describes ${runs.length}. Set the name in ${where}.`);
+    if (table['rollouts_file'] === '-')
+      throw new ConfigError(`stdin can be read once, but ${where} describes ${runs.length} runs. Name a file of rollouts.`);
+    const path = swept.find((keys) => keys.reduce<unknown>((value, key) => (isObject(value) ? value[key] : undefined), table) !== undefined);
+    if (path !== undefined) throw bothGiven(path.join('.'), where, source);
+  }
+}
+
+function bothGiven(key: string, where: string, source: string): ConfigError {
+  return new ConfigError(`${key} is swept by ${where} and set by ${source}. Leave one out.`);
+}
+
+/** Settings can differ in the file and mean the same: 1e-3 and 0.001, or a swept default. */
+function refuseEqualSetups({ where }: Ablation, runs: readonly { readonly run: AblationRun; readonly setup: TrainingSetup }[]): void {
+  const seen = new Map<string, number>();
+  for (const [i, { run, setup }] of runs.entries()) {
+    const key = JSON.stringify({ ...setup.wire, name: null });
+    const other = seen.get(key);
+    seen.set(key, i);
+    if (other === undefined) continue;
+    throw new ConfigError(
+      `Runs ${other + 1} (${runs[other]!.run.label}) and ${i + 1} (${run.label}) of ${where} have the same settings. Equal runs would count as two measurements; leave one out.`,
+    );
+  }
+}
+
+/** Its errors name the run. */
+async function inRun<T>(which: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof ConfigError) error.message = `${which}: ${error.message}`;
+    throw error;
+  }
+}
