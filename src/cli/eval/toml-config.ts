@@ -46,6 +46,8 @@ export async function readTomlConfig(path: string): Promise<readonly PlannedRun[
       `${key} stands at the top of ${path}. Write it below [[eval]], which begins a run; what stands at the top applies to every run.`,
     );
   }
+  if (isObject(document['environment']) || typeof document['preset'] === 'string')
+    throw new ConfigError(`${path} is a file of trainings: it names an [environment] or a preset. Run it with vf-train ${path}.`);
   assertKnownKeys(document, [...RUN_KEYS, 'eval', 'ablation'], path);
   const { eval: _evals, ablation: _ablations, ...globalTable } = document;
   const globals = settingsOf(globalTable, path);

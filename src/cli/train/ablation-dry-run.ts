@@ -3,7 +3,7 @@ import { canonicalJson } from '../../core/canonical-json.ts';
 import { countText, plural, usdText } from '../../reports/text/number-text.ts';
 import { escapeControls, printable } from '../../reports/text/terminal-text.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import type { PlannedAblation, PlannedTraining } from '../../sessions/training/plan-ablations.ts';
+import { inRun, type PlannedAblation, type PlannedTraining } from '../../sessions/training/plan-ablations.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 
@@ -13,30 +13,31 @@ export interface AblationDryRunOptions {
 }
 
 export async function ablationDryRun(ablations: readonly PlannedAblation[], { json, context }: AblationDryRunOptions): Promise<number> {
-  const first = await checkEach(ablations, context);
+  const first = await checkParts(ablations, context);
   if (json) process.stdout.write(`${context.redact(JSON.stringify({ ablations: ablations.map(toWire) }))}\n`);
   else process.stdout.write(printable(context.redact([...ablations.map(ablationText), `The first run:\n\n${first}`].join('\n'))));
   return EXIT.done;
 }
 
-/** The dry run of each environment, model, role and loss that the runs have, once. Returns that of the first run. */
-async function checkEach(ablations: readonly PlannedAblation[], context: CommandContext): Promise<string> {
+/**
+ * Opens each environment, role, loss and adapter that the runs name, once, and returns the dry run of the first run. Throws the error of the first that cannot be
+ * opened, which then names its run.
+ */
+export async function checkParts(ablations: readonly PlannedAblation[], { note, signal }: Pick<CommandContext, 'note' | 'signal'>): Promise<string> {
   const { trainingDryRun } = await import('../../sessions/training/training-dry-run.ts');
   const seen = new Set<string>();
   let first: string | null = null;
-  for (const { run, setup } of ablations.flatMap(({ runs }) => runs)) {
-    const { name: _name, seed: _seed, optimizer: _optimizer, steps: _steps, output_dir: _output, ...parts } = setup.wire;
-    const key = canonicalJson(parts);
-    if (seen.has(key)) continue;
-    seen.add(key);
-    try {
-      const text = await trainingDryRun(setup, { variables: process.env, note: context.note, signal: context.signal });
+  for (const { where, runs } of ablations)
+    for (const [i, { run, setup }] of runs.entries()) {
+      const { name: _name, seed: _seed, optimizer: _optimizer, steps: _steps, output_dir: _output, ...parts } = setup.wire;
+      const key = canonicalJson(parts);
+      if (seen.has(key)) continue;
+      seen.add(key);
+      const text = await inRun(`Run ${i + 1} of ${runs.length} of ${where} (${run.label})`, () =>
+        trainingDryRun(setup, { variables: process.env, note, signal }),
+      );
       first ??= text;
-    } catch (error) {
-      if (error instanceof Error) error.message = `${run.label}: ${error.message}`;
-      throw error;
     }
-  }
   return first!;
 }
 

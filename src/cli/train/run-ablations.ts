@@ -22,7 +22,7 @@ import { runTraining } from '../../sessions/training/run-training.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { AblationDirectory } from '../../trainer/records/ablation-directory.ts';
 import { type CommandContext, errorLine, EXIT, isUnderRounds } from '../command-line.ts';
-import { ablationDryRun } from './ablation-dry-run.ts';
+import { ablationDryRun, checkParts } from './ablation-dry-run.ts';
 import { trainingHost } from './run-train.ts';
 import type { TrainArguments } from './train-arguments.ts';
 
@@ -52,6 +52,8 @@ export async function runAblations(ablations: readonly PlannedAblation[], asked:
   if (given.action === 'dry-run') return ablationDryRun(ablations, { ...given.display, context });
   if (all.length > MANY_RUNS)
     context.note(`vf-train: ${countText(all.length)} runs, one after the other; --dry-run lists them. Ctrl-C stops, and -R goes on`);
+  // What only an opened environment can refuse is refused before the first run too. Each run shows its own notices.
+  await checkParts(ablations, { note: () => {}, signal: context.signal });
   const player = new AblationPlayer(asked, all.length);
   for (const ablation of ablations) await player.play(ablation);
   return player.end();
@@ -80,14 +82,15 @@ class AblationPlayer {
   }
 
   /** Plays the runs that have not finished, then writes and prints the table. */
-  async play({ name, directory: earlier, runsFolder, runs }: PlannedAblation): Promise<void> {
+  async play({ name, id, directory: earlier, runsFolder, runs }: PlannedAblation): Promise<void> {
     if (this.#isInterrupted) return;
     const records = runs.map(({ record }) => record);
     const startedAt = new Date().toISOString();
     const record = { schema_version: 1 as const, name, started_at: startedAt, finished_at: null, runs: records };
     if (earlier === null && this.#asked.given.resume !== null)
       this.#note(`found no earlier ablation "${name}" under ${displayPath(runsFolder)}; starting a new one`);
-    await using directory = earlier === null ? await AblationDirectory.create(runsFolder, record) : await AblationDirectory.reopen(earlier, records);
+    await using directory =
+      earlier === null ? await AblationDirectory.create(runsFolder, id, record) : await AblationDirectory.reopen(earlier, records);
     const summaries: (TrainingSummary | null)[] = [];
     for (const [i, run] of runs.entries()) {
       this.#place++;
@@ -153,7 +156,9 @@ class AblationPlayer {
       ...host,
       watch: async (run) => {
         await directory.update(index, { folder: basename(run.path), state: 'running', reason: null });
-        return host.watch(run);
+        const watch = await host.watch(run);
+        // One transcript for each run would bury the figures; transcripts.txt has them.
+        return { ...watch, transcripts: { ...watch.transcripts, note: () => {} } };
       },
       conclude: async (ended) => {
         // The engine is closed, and drawing needs as much memory as the engine did.
@@ -191,12 +196,10 @@ class AblationPlayer {
   }
 }
 
-/** `finished: held-out reward 0.954 at step 15 (0.250 at the start); results in …` */
-function endText({ reason, message, step, heldOut, directory }: TrainingSummary, steps: number): string {
-  const where = `; results in ${displayPath(directory)}`;
-  if (reason !== 'finished')
-    return `${reason} at step ${countText(step)} of ${countText(steps)}${message === null ? '' : `: ${message.replace(/\.$/, '')}`}${where}`;
-  if (heldOut === null) return `finished, never evaluated${where}`;
+/** `finished: held-out reward 0.954 at step 15 0.250 at step 0` */
+function endText({ reason, message, step, heldOut }: TrainingSummary, steps: number): string {
+  if (reason !== 'finished') return `${reason} at step ${countText(step)} of ${countText(steps)}${message === null ? '' : `: ${message}`}`;
+  if (heldOut === null) return `finished, never evaluated`;
   const { start, end } = heldOut;
-  return `finished: held-out reward ${meanText(end.value)} at step ${countText(end.step)}, ${meanText(start.value)} at step ${countText(start.step)}${where}`;
+  return `finished: held-out reward ${meanText(end.value)} at step ${countText(end.step)}, ${meanText(start.value)} at step ${countText(start.step)}`;
 }

@@ -109,7 +109,7 @@ function areSameRows(first: ComparedRun, other: ComparedRun): boolean {
 
 function rowsOf({ pairs }: Comparison, first: string | null, second: string | null): TrainingPair['rows'] {
   const pair = pairs.find((each) => each.first === first && each.second === second);
-  if (pair?.difference == null) return null;
+  if (pair === undefined || pair.difference === null) return null;
   const { rows, difference, mcnemar, wins, losses, ties } = pair;
   return { rows, difference, mcnemar: mcnemar && { p: mcnemar.p, pAdjusted: mcnemar.pAdjusted, isExact: mcnemar.isExact }, wins, losses, ties };
 }

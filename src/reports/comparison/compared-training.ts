@@ -1,7 +1,8 @@
 /** A training as `vf-compare` reads it: its settings, its end and its evaluations. Only evaluations of usable versions count (trainer/records/usable-version.ts). */
+import { existsSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { suggestion } from '../../core/closest-name.ts';
-import { ConfigError } from '../../core/errors.ts';
+import { ConfigError, describeError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
 import { readTomlSync } from '../../files/toml-text.ts';
 import type { WireAblationRun } from '../../schemas/ablation.ts';
@@ -63,14 +64,25 @@ function assertMetric(runs: readonly ComparedTraining[], metric: string): void {
 async function readOfAblation(directory: string, run: WireAblationRun, metric: string): Promise<ComparedTraining> {
   const { name, settings, reason, state } = run;
   const folder = ablationRunFolder(directory, run);
-  const why = state === 'planned' ? 'it has not begun' : state === 'running' ? 'it was killed, or is running' : (reason ?? 'it was interrupted');
   const ended: TrainingState = state === 'failed' || state === 'stopped' ? state : 'unfinished';
   const known = { name, swept: settings, seed: Number(settings['seed'] ?? 0) };
-  const begun = folder === null ? null : await readTraining(folder, metric).catch(() => null);
-  if (begun === null) return { ...known, directory: null, config: null, state: ended, reason: why, step: 0, steps: 0, evaluations: [], metrics: [] };
-  if (begun.state === 'finished') return { ...begun, swept: settings };
-  return { ...begun, swept: settings, state: ended, reason: ended === 'unfinished' ? why : reason };
+  const begun =
+    folder === null ? UNFINISHED[state] : existsSync(folder) ? await readTraining(folder, metric).catch(describeError) : 'its folder is gone';
+  const why = reason ?? UNFINISHED[state];
+  if (typeof begun === 'string')
+    return { ...known, directory: null, config: null, state: ended, reason: reason ?? begun, step: 0, steps: 0, evaluations: [], metrics: [] };
+  return begun.state === 'finished' ? { ...begun, swept: settings } : { ...begun, swept: settings, state: ended, reason: why };
 }
+
+/** Why a run has no result, by its recorded state, if nothing better is known. */
+const UNFINISHED: Readonly<Record<WireAblationRun['state'], string>> = {
+  planned: 'it has not begun',
+  running: 'it was killed, or is running',
+  interrupted: 'it was interrupted',
+  finished: 'it has steps left',
+  stopped: 'no reason is recorded',
+  failed: 'no reason is recorded',
+};
 
 async function readTraining(directory: string, metric: string): Promise<ComparedTraining> {
   const { finished_at: finishedAt } = await readTrainingRun(directory);

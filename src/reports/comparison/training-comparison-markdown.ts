@@ -23,9 +23,9 @@ export function trainingComparisonMarkdown(comparison: TrainingComparison, title
     pairs.map(({ first, second, seeds, rows }) => [
       `${second} − ${first}`,
       seeds === null ? '–' : `${signedEstimate(seeds.difference)}, ${seeds.test === 'paired' ? 'paired' : 'Welch'}`,
-      seeds === null ? '–' : pText(seeds.pAdjusted).replace('p = ', ''),
+      seeds === null ? '–' : pText(seeds.pAdjusted).replace(/^p (= )?/, ''),
       rows === null ? '–' : signedEstimate(rows.difference),
-      rows?.mcnemar == null ? '–' : pText(rows.mcnemar.pAdjusted).replace('p = ', ''),
+      (rows?.mcnemar ?? null) === null ? '–' : pText(rows!.mcnemar!.pAdjusted).replace(/^p (= )?/, ''),
     ]),
   );
   const runs = markdownTable(

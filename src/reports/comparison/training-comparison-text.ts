@@ -33,7 +33,7 @@ export function coveredText(estimate: SeedEstimate | null): string {
 }
 
 function table({ groups }: TrainingComparison, { columns, paint }: ReportView): string[] {
-  const head = `   ${'last'.padStart(7)}   ${'95 % interval'.padEnd(17)}${'over'.padEnd(14)}${'best'.padStart(7)}   ${'95 % interval'.padEnd(17)}${'settings'}`;
+  const head = `   ${'last'.padStart(7)}   ${'95 % interval'.padEnd(17)}${'over'.padEnd(14)}${'best'.padStart(7)}   ${'95 % interval'.padEnd(17)}settings`;
   const lines = groups.map(({ name, last, best, label, runs }) => {
     const figures = (value: SeedEstimate | null) => `${meanText(value?.value ?? null).padStart(7)}   ${intervalText(value).padEnd(17)}`;
     const said = label === '' ? (runs[0]?.name ?? '') : label;
@@ -42,10 +42,11 @@ function table({ groups }: TrainingComparison, { columns, paint }: ReportView): 
   return [paint('dim', clip(head, columns)), ...lines];
 }
 
-function runLines({ name, runs }: TrainingGroup, groups: number, { columns, paint }: ReportView): string[] {
+/** Not clipped, so that a folder can be copied. */
+function runLines({ name, runs }: TrainingGroup, groups: number, { paint }: ReportView): string[] {
   return runs.map((run) => {
     const start = `${groups === 1 ? '' : `${name} `}${`seed ${run.seed}`.padEnd(9)}`;
-    return clip(`${paint('dim', start)}${escapeControls(runText(run))}`, columns + 9);
+    return `${paint('dim', start)}${escapeControls(runText(run))}`;
   });
 }
 
@@ -59,8 +60,9 @@ export function runText(run: ComparedTrainingRun): string {
   }
   if (last === null || best === null) return `finished, never evaluated, not counted${where}`;
   const late = last.step === steps ? '' : `, not of its last step, ${countText(steps)}`;
+  const higher = best.value > last.value ? `; best ${meanText(best.value)} at step ${countText(best.step)}` : '';
   const twice = counts ? '' : '; not counted: an earlier run has its settings and seed';
-  return `${meanText(last.value)} at step ${countText(last.step)}${late}; best ${meanText(best.value)} at step ${countText(best.step)}${twice}${where}`;
+  return `${meanText(last.value)} at step ${countText(last.step)}${late}${higher}${twice}${where}`;
 }
 
 function addPair(report: Report, pair: TrainingPair, { pairs, resamples, seed }: TrainingComparison): void {
@@ -83,7 +85,7 @@ function addPair(report: Report, pair: TrainingPair, { pairs, resamples, seed }:
   if (rows.mcnemar !== null)
     report.line(
       'McNemar',
-      testText(rows.mcnemar, pairs.filter((each) => each.rows?.mcnemar != null).length, rows.mcnemar.isExact ? '' : ' (approximate)'),
+      testText(rows.mcnemar, pairs.filter((each) => (each.rows?.mcnemar ?? null) !== null).length, rows.mcnemar.isExact ? '' : ' (approximate)'),
     );
 }
 

@@ -1,16 +1,19 @@
 /** The runs of a file's `[[ablation]]` tables, each resolved and checked before the first begins, with what an earlier process did of them. */
+import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { ConfigError } from '../../core/errors.ts';
 import type { WireAblationRun } from '../../schemas/ablation.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { hideSecrets } from '../../transport/redact.ts';
-import { ablationRunFolder, newestAblation, readAblation } from '../../trainer/records/ablation-directory.ts';
+import { ablationRunFolder, isAblation, newestAblation, readAblation } from '../../trainer/records/ablation-directory.ts';
 import { type Ablation, type AblationRun, readAblations } from './read-ablations.ts';
 import { type ResolveTrainingOptions, resolveTraining, trainingRunsFolder, type TrainingRequest, type TrainingSetup } from './resolve-training.ts';
 
 export interface PlannedAblation extends Pick<Ablation, 'name' | 'where'> {
   /** The folder of an earlier process's work, which this one continues; null for a new one. */
   readonly directory: string | null;
+  /** Short and unique, for a folder of its own. */
+  readonly id: string;
   /** Parent of the runs' folders. */
   readonly runsFolder: string;
   readonly runs: readonly PlannedTraining[];
@@ -29,10 +32,13 @@ export interface PlannedTraining {
  */
 export async function planAblations(request: TrainingRequest, options: ResolveTrainingOptions): Promise<readonly PlannedAblation[] | null> {
   const { target, resume } = request;
+  const earlier = resume?.directory ?? null;
+  if (earlier !== null && isAblation(earlier))
+    throw new ConfigError(`${earlier} is the folder of an ablation. Continue it with the file that describes it: vf-train FILE.toml -R`);
   if (target === null || !target.endsWith('.toml')) return null;
   const ablations = readAblations(target);
   if (ablations.length === 0) return null;
-  if (resume?.directory != null) throw new ConfigError(`-R takes no folder with ${target}, because it continues every run of the file`);
+  if (earlier !== null) throw new ConfigError(`-R takes no folder with ${target}, because it continues every run of the file`);
   const planned = [];
   for (const ablation of ablations) planned.push(await planAblation(ablation, request, options));
   return planned;
@@ -59,7 +65,7 @@ async function planAblation(ablation: Ablation, request: TrainingRequest, option
     if (known === undefined || folder === null || !existsSync(folder)) planned.push({ run, setup, record: newRecord(run) });
     else planned.push({ run, setup: await resolve(i, { directory: folder, allowChanges: request.resume!.allowChanges }), record: known });
   }
-  return { name, where, directory, runsFolder, runs: planned };
+  return { name, where, id: randomBytes(4).toString('hex'), directory, runsFolder, runs: planned };
 }
 
 function newRecord({ name, label, values }: AblationRun): WireAblationRun {
@@ -99,8 +105,8 @@ function refuseEqualSetups({ where }: Ablation, runs: readonly { readonly run: A
   }
 }
 
-/** Its errors name the run. */
-async function inRun<T>(which: string, work: () => Promise<T>): Promise<T> {
+/** Settles as `work` does; its errors name the run. */
+export async function inRun<T>(which: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

@@ -5,8 +5,10 @@ import { readExtendedToml } from '../../files/extended-toml.ts';
 import { tablesOf, typeOf } from '../../files/toml-text.ts';
 import { nestedTable } from '../../schemas/config-keys.ts';
 import { isObject } from '../../schemas/is-object.ts';
+import { isRunName, RUN_NAME_TITLE } from '../../schemas/run-name.ts';
 import type { ConfigLayer } from '../../trainer/config/resolve-config.ts';
 import type { LabelledSetting } from '../../reports/text/setting-label.ts';
+import { hideSecrets } from '../../transport/redact.ts';
 import { expandAblation } from '../expand-ablation.ts';
 
 type Table = Readonly<Record<string, unknown>>;
@@ -60,21 +62,21 @@ export function readAblations(path: string): readonly Ablation[] {
 
 function ablationOf(table: Table, shared: string, where: string): Ablation {
   const { name = shared, seeds, sweep, ...fixed } = table;
-  if (typeof name !== 'string' || name.trim() === '') throw new ConfigError(`name in ${where} must be a text, got ${typeOf(name)}`);
+  if (typeof name !== 'string' || !isRunName(name)) throw new ConfigError(`name in ${where} must be ${RUN_NAME_TITLE}, got ${JSON.stringify(name)}`);
   const settings = Object.entries(fixed).reduce<Table>((before, [key, value]) => merged(before, nestedTable(key, value)), {});
   const swept = seeds === undefined ? sweep : { ...sweepWithoutSeed(sweep, settings, where), seed: seedList(seeds, where) };
   if (swept === undefined) throw new ConfigError(`${where} has neither seeds nor [ablation.sweep], so there is nothing to compare. Add one of them.`);
   const runs = expandAblation({ ...settings, sweep: swept }, { where });
+  refuseSecrets(runs[0]!.values, where);
   refuseEqualRuns(
     runs.map(({ label }) => label),
     where,
   );
-  const folders = new Map<string, number>();
   return {
     name,
     where,
-    runs: runs.map(({ table: own, values, label }) => ({
-      name: runName(name, label, folders),
+    runs: runs.map(({ table: own, values, label }, i) => ({
+      name: runName(name, label, i + 1),
       label,
       values,
       layer: { source: where, table: own },
@@ -100,6 +102,15 @@ function seedList(seeds: unknown, where: string): readonly number[] {
 
 const MOST_SEEDS = 1000;
 
+/** Records and tables would show all of its values as `***`, so nobody could tell the runs apart. */
+function refuseSecrets(values: readonly LabelledSetting[], where: string): void {
+  const secret = values.find(({ path, value }) => JSON.stringify(hideSecrets(value, path.at(-1))) !== JSON.stringify(value));
+  if (secret === undefined) return;
+  throw new ConfigError(
+    `${secret.path.join('.')} in ${where} is swept, but its values are secret, so no table could tell the runs apart. Set it once.`,
+  );
+}
+
 function refuseEqualRuns(labels: readonly string[], where: string): void {
   const twice = labels.findIndex((label, i) => labels.indexOf(label) !== i);
   if (twice === -1) return;
@@ -108,15 +119,24 @@ function refuseEqualRuns(labels: readonly string[], where: string): void {
   );
 }
 
-const LONGEST_NAME = 64;
+const LONGEST_NAME = 80;
 
-/** Letters, digits, `-` and `_`, because it is the name of a folder and of adapters at a server. */
-function runName(ablation: string, label: string, taken: Map<string, number>): string {
-  const plain = `${ablation}-${label}`.replace(/[^A-Za-z0-9_]+/g, '-').replace(/^[^A-Za-z0-9]+|-+$/g, '');
-  const short = plain.slice(0, LONGEST_NAME - 6);
-  const before = taken.get(short) ?? 0;
-  taken.set(short, before + 1);
-  return before === 0 ? short : `${short}-${before + 1}`;
+/** `two rates: learning_rate=0.001 seed=0`. One that is too long ends with the place of the run. */
+function runName(ablation: string, label: string, place: number): string {
+  const name = `${ablation}: ${label}`;
+  if (isRunName(name)) return name;
+  const end = `… ${place}`;
+  const short = `${Array.from(name)
+    .slice(0, LONGEST_NAME - end.length)
+    .join('')
+    .trimEnd()}${end}`;
+  // A value may hold what no name may.
+  return isRunName(short)
+    ? short
+    : `${Array.from(ablation)
+        .slice(0, LONGEST_NAME - 8)
+        .join('')
+        .trimEnd()} ${place}`;
 }
 
 function merged(base: Table, own: Table): Table {

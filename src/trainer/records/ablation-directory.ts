@@ -1,5 +1,4 @@
 /** The folder of an ablation: `<output_dir>/train/ablations/<name>--<id>/` with `ablation.json` and its table. Its runs have folders of their own, like any run. */
-import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -10,6 +9,7 @@ import { readRegularFile } from '../../files/regular-file.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import { AblationSchema, type WireAblation, type WireAblationRun } from '../../schemas/ablation.ts';
 import { parseWire } from '../../schemas/results.ts';
+import { folderOfName } from '../../schemas/run-name.ts';
 
 const RECORD = 'ablation.json';
 const TABLE = 'table.md';
@@ -61,13 +61,9 @@ export class AblationDirectory implements AsyncDisposable {
     this.#record = record;
   }
 
-  static async create(runsFolder: string, record: WireAblation): Promise<AblationDirectory> {
-    const folderName =
-      record.name
-        .replace(/[^A-Za-z0-9_-]+/g, '-')
-        .replace(/^[^A-Za-z0-9]+|-+$/g, '')
-        .slice(0, 64) || 'ablation';
-    const path = join(runsFolder, FOLDER, `${folderName}--${randomBytes(4).toString('hex')}`);
+  /** @param id short and unique: the folder is `<name>--<id>` */
+  static async create(runsFolder: string, id: string, record: WireAblation): Promise<AblationDirectory> {
+    const path = join(runsFolder, FOLDER, `${folderOfName(record.name)}--${id}`);
     makeFolder(path);
     const directory = new AblationDirectory(path, await lockRun(path), record);
     await directory.#save(record);

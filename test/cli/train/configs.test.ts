@@ -2,6 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseTrain } from './parse-train.ts';
+import { planAblations } from '../../../src/sessions/training/plan-ablations.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { gpuNeeds } from '../../../src/sessions/training/plan-gpus.ts';
 import { assumedCards } from '../../../src/doctor/check-gpus.ts';
@@ -13,7 +14,9 @@ const FILES = globSync('configs/train/*.toml', { cwd: root }).toSorted();
 
 async function read(file: string) {
   const parsed = parseTrain([join(root, file)]);
-  return resolveTraining(parsed, { variables: {}, environmentFile: join(root, 'no such file') });
+  const options = { variables: {}, environmentFile: join(root, 'no such file') };
+  const [ablation] = (await planAblations(parsed, options)) ?? [];
+  return ablation?.runs[0]!.setup ?? resolveTraining(parsed, options);
 }
 
 /** As it was before the default changed; new files choose for themselves. */
@@ -25,6 +28,7 @@ const CONSTANT_GROUPS: Readonly<Record<string, string>> = {
   'qwen3-32b-8-gpus': 'drop',
   'reinforce-plus-plus': 'keep',
   rloo: 'keep',
+  'two-learning-rates': 'drop',
 };
 
 describe('configs/train', () => {
