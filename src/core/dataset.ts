@@ -1,4 +1,5 @@
 import { messagesProblem } from './check-messages.ts';
+import { isObject } from '../schemas/is-object.ts';
 import { ConfigError } from './errors.ts';
 import type { Message } from './message.ts';
 import type { Random } from './random.ts';
@@ -19,7 +20,7 @@ export interface Row {
 }
 
 /**
- * An immutable, indexable sequence of rows. The constructor throws ConfigError unless every row has an id of its own and a prompt that is a list of messages.
+ * An immutable, indexable sequence of rows. The constructor throws ConfigError unless every row has an id of its own, a prompt that is a list of messages, and other fields of their types.
  * @example new Dataset('sums', [{ exampleId: 0, prompt: [{ role: 'user', content: '2 + 2?' }], answer: '4' }])
  */
 export class Dataset<R extends Row = Row> implements Iterable<R> {
@@ -27,8 +28,9 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
   readonly #rows: readonly R[];
 
   constructor(name: string, rows: readonly R[]) {
+    if (!Array.isArray(rows)) throw new ConfigError(`The rows of ${name} must be a list, got ${JSON.stringify(rows) ?? String(rows)}`);
     for (const [place, row] of rows.entries()) {
-      const problem = idProblem(row) ?? messagesProblem(row.prompt, 'prompt');
+      const problem = idProblem(row) ?? messagesProblem(row.prompt, 'prompt') ?? fieldProblem(row);
       if (problem === null) continue;
       const shown = JSON.stringify((row as Row | null)?.exampleId) ?? `at position ${place}`;
       throw new ConfigError(`Row ${shown} of ${name} cannot be played: ${problem}. Correct the row.`);
@@ -77,6 +79,15 @@ export function repeatedIdText(rows: readonly Pick<Row, 'exampleId'>[]): string 
   }
   return null;
 }
+
+/** The other fields may be left out. */
+function fieldProblem(row: Row): string | null {
+  const odd = TEXTS.find((name) => row[name] !== undefined && typeof row[name] !== 'string');
+  if (odd !== undefined) return `${odd} must be a string, got ${JSON.stringify(row[odd])}`;
+  return row.info === undefined || isObject(row.info) ? null : `info must be an object, got ${JSON.stringify(row.info)}`;
+}
+
+const TEXTS = ['answer', 'task', 'role'] as const;
 
 function idProblem(row: Row): string | null {
   if (typeof row !== 'object' || row === null) return `it must be an object with exampleId and prompt, got ${JSON.stringify(row) ?? String(row)}`;

@@ -23,6 +23,7 @@ import { ConfigError } from './errors.ts';
 import type { ImageStore, Message } from './message.ts';
 import type { RoleDeclarations } from './model.ts';
 import { checkSpelling } from './option-spelling.ts';
+import { LIMITS, playSettingsProblem } from './play-settings.ts';
 import type { Rubric } from './rubric.ts';
 import { CLEAN_UP_MS } from './timers.ts';
 import type { ToolSpec } from './tool-calls.ts';
@@ -82,7 +83,6 @@ const OPTIONS = [
   'provenance',
   'baseline',
 ] as const satisfies readonly (keyof MultiTurnOptions<Row>)[];
-const LIMITS = ['responseTokens', 'observationTokens', 'contextTokens', 'completionTokens'] as const satisfies readonly (keyof EnvironmentLimits)[];
 
 /** The environment's response to a generation. An empty object adds nothing and continues. */
 export interface EnvResponse {
@@ -107,7 +107,7 @@ export interface EpisodeState extends Record<string, unknown> {
 }
 
 /**
- * An environment of several turns. The constructor throws ConfigError for a misspelled option, or unless `maxTurns` is an integer of at least 1.
+ * An environment of several turns. The constructor throws ConfigError for a misspelled option, or unless `maxTurns` is an integer of at least 1, the stop strings are not empty and the limits are numbers.
  * @example
  * class Guess extends MultiTurnEnv {
  *   protected setupState() {
@@ -150,6 +150,8 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
     this.limits = { responseTokens: Infinity, observationTokens: Infinity, contextTokens: Infinity, ...options.limits };
     this.turnFormat = options.turnFormat ?? 'chat';
     this.stop = options.stop ?? [];
+    const problem = playSettingsProblem(this);
+    if (problem !== null) throw new ConfigError(`The environment ${this.id} cannot be played: ${problem}.`);
     this.prefill = options.prefill;
     this.tokens = options.tokens ?? {};
     this.#needs = options.needs ?? [];

@@ -28,6 +28,37 @@ export function samplingFields({ temperature, topP, extra = {}, leaveOut = [] }:
   };
 }
 
+const isNumber = (value: unknown): value is number => Number.isFinite(value);
+const from = (least: number, most: number) => ({
+  expected: `a number from ${least} to ${most}`,
+  accepts: (value: unknown) => isNumber(value) && value >= least && value <= most,
+});
+const integer = (least: number) => ({
+  expected: `an integer of at least ${least}`,
+  accepts: (value: unknown) => Number.isSafeInteger(value) && (value as number) >= least,
+});
+
+/** The values of the fields that every server reads alike. vLLM takes them, and a server that takes fewer says so itself. */
+const RANGES: Readonly<Record<string, { readonly expected: string; readonly accepts: (value: unknown) => boolean }>> = {
+  temperature: from(0, 100),
+  top_p: { expected: 'a number above 0 and up to 1', accepts: (value) => isNumber(value) && value > 0 && value <= 1 },
+  max_tokens: integer(1),
+  max_completion_tokens: integer(1),
+  min_tokens: integer(0),
+  top_k: integer(-1),
+  min_p: from(0, 1),
+  presence_penalty: from(-2, 2),
+  frequency_penalty: from(-2, 2),
+  repetition_penalty: { expected: 'a number above 0', accepts: (value) => isNumber(value) && value > 0 },
+};
+
+/** What a field of a request must be, such as `a number from 0 to 100`, if the value is something else; null for a right value and for a field of some servers only. */
+export function samplingRange(name: string, value: unknown): string | null {
+  const range = Object.hasOwn(RANGES, name) ? RANGES[name] : undefined;
+  if (range !== undefined) return range.accepts(value) ? null : range.expected;
+  return typeof value === 'number' && !Number.isFinite(value) ? 'a finite number' : null;
+}
+
 /** Fields of a chat request that only the chat template reads. */
 const OF_TEMPLATE: ReadonlySet<string> = new Set(['chat_template_kwargs', 'documents', 'enable_thinking', 'reasoning_effort']);
 

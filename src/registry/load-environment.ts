@@ -6,6 +6,7 @@ import { CancelledError, ConfigError, thrownText, VfError } from '../core/errors
 import type { ImageStore } from '../core/message.ts';
 import { builtinModels, type Models, type RoleDeclarations } from '../core/model.ts';
 import { RunImages } from '../files/run-images.ts';
+import { playSettingsProblem } from '../core/play-settings.ts';
 import { LazyModels } from '../models/lazy-models.ts';
 import { checkRoleDeclarations } from '../models/role-declarations.ts';
 import type { EnvironmentDefaults } from '../schemas/environment-description.ts';
@@ -184,5 +185,5 @@ function environmentProblem(value: unknown): string | null {
   if (!Array.isArray(rubric.names)) return 'its rubric has no list of names; extend Rubric';
   if (typeof environment.limits !== 'object' || environment.limits === null) return 'it has no limits';
   if (environment.turnFormat !== 'chat' && environment.turnFormat !== 'continuation') return 'its turnFormat is neither "chat" nor "continuation"';
-  return null;
+  return playSettingsProblem({ limits: environment.limits });
 }

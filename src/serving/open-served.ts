@@ -65,11 +65,11 @@ export async function openServed(
     throw new ConfigError(
       `${environment.id} shows images, and callers are sent text only. Serve it without them (${environment.withoutImages ?? 'if it has an argument for that'}), or evaluate it with vf-eval.`,
     );
-  const rows = options.split === 'train' ? trainingRows(environment) : environment.eval;
-  if ((rows?.length ?? 0) === 0) {
-    throw new ConfigError(
-      `${environment.id} has no rows in its split ${options.split}. Serve its split ${options.split === 'train' ? 'eval' : 'train'}.`,
-    );
+  const rows = { train: trainingRows(environment), eval: environment.eval };
+  if ((rows[options.split]?.length ?? 0) === 0) {
+    const other = options.split === 'train' ? 'eval' : 'train';
+    const remedy = (rows[other]?.length ?? 0) === 0 ? 'Give it other arguments, or rows' : `Serve its split ${other}`;
+    throw new ConfigError(`${environment.id} has no rows in its split ${options.split}. ${remedy}.`);
   }
   const roles = await resolveRoles(environment.roles ?? {}, options.role ?? {}, { variables });
   for (const secret of secretsOf({ roles })) secrets.add(secret);

@@ -20,7 +20,7 @@ afterEach(async () => {
   await hub[Symbol.asyncDispose]();
 });
 
-const words = (model: string) => ['capitals', '-n', '1', '-t', '8', '-p', 'embedded', '-m', model, '-A', '--plain'];
+const words = (model: string) => ['capitals', '-n', '1', '-t', '1', '-p', 'embedded', '-m', model, '-A', '--plain'];
 const vfEval = (model: string, variables: Readonly<Record<string, string>> = {}) => folder.run(words(model), { HF_ENDPOINT: hub.url, ...variables });
 const downloads = () => hub.requests.filter((request) => request.includes('/resolve/'));
 

@@ -5,6 +5,7 @@
 import type { ChatLease, PolicyClient, StreamSetting, TextSample } from '../../clients/policy-client.ts';
 import { onAbort } from '../../core/abort.ts';
 import { CancelledError, ConfigError, VfError } from '../../core/errors.ts';
+import { samplingRange } from '../../core/sampling.ts';
 import { strip } from '../../metrics/python-text.ts';
 import type { KeySchema } from '../../schemas/config-keys.ts';
 import { fieldsOf, isObject } from '../../schemas/is-object.ts';
@@ -184,12 +185,9 @@ function readSampling({ extra_body: extraBody, ...beside }: Values): ReadSamplin
     throw wrong(`generation.sampling_params.extra_body must be a table, got ${kindOrNumber(extraBody)}`);
   }
   const { temperature = null, top_p: topP = null, max_tokens: maxNewTokens = null, stop = null, ...further } = { ...beside, ...extraBody };
-  if (temperature !== null && (typeof temperature !== 'number' || temperature < 0))
-    throw wrong(`generation.sampling_params.temperature must be a number of at least 0, got ${kindOrNumber(temperature)}`);
-  if (topP !== null && (typeof topP !== 'number' || topP <= 0 || topP > 1))
-    throw wrong(`generation.sampling_params.top_p must be a number above 0 and at most 1, got ${kindOrNumber(topP)}`);
-  if (maxNewTokens !== null && (!isCount(maxNewTokens) || maxNewTokens === 0)) {
-    throw wrong(`generation.sampling_params.max_tokens must be a whole number of at least 1, got ${kindOrNumber(maxNewTokens)}`);
+  for (const [name, value] of Object.entries({ temperature, top_p: topP, max_tokens: maxNewTokens, ...further })) {
+    const expected = value === null ? null : samplingRange(name, value);
+    if (expected !== null) throw wrong(`generation.sampling_params.${name} must be ${expected}, got ${kindOrNumber(value)}`);
   }
   const stops = typeof stop === 'string' ? [stop] : (stop ?? []);
   if (!Array.isArray(stops) || !stops.every((each) => typeof each === 'string' && each !== '')) {
@@ -197,7 +195,14 @@ function readSampling({ extra_body: extraBody, ...beside }: Values): ReadSamplin
   }
   // Null leaves a field out.
   const extra = Object.fromEntries(Object.entries(further).filter(([, value]) => value !== null));
-  return { temperature, topP, maxNewTokens, stop: stops as string[], keepsStop: extra[KEEPS_STOP] === true, extra };
+  return {
+    temperature: temperature as number | null,
+    topP: topP as number | null,
+    maxNewTokens: maxNewTokens as number | null,
+    stop: stops as string[],
+    keepsStop: extra[KEEPS_STOP] === true,
+    extra,
+  };
 }
 
 async function answers(prompts: readonly string[], { service, params, systemPrompt }: Generation, open: Open, context: CallContext): Promise<Values> {

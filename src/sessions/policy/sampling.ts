@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { PolicyCapabilities, Sampling } from '../../clients/policy-client.ts';
 import { closestName } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
-import { wholeSampling } from '../../core/sampling.ts';
+import { samplingRange, wholeSampling } from '../../core/sampling.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { EvaluationRequest } from '../evaluation/evaluation-request.ts';
@@ -148,23 +148,22 @@ function readFields(settings: SamplingSettings, { source, reserved }: FieldRules
   if (most !== undefined && alsoMost !== undefined)
     throw new ConfigError(`${source} has both max_tokens and max_completion_tokens, which are two names of one limit. Leave one out.`);
   const maxTokens = most ?? alsoMost ?? settings.maxTokens ?? null;
-  if (temperature !== null && !(typeof temperature === 'number' && temperature >= 0 && temperature <= 100))
-    throw wrong('temperature', 'a number from 0 to 100', temperature);
-  if (topP !== null && !(typeof topP === 'number' && topP > 0 && topP <= 1)) throw wrong('top_p', 'a number above 0 and up to 1', topP);
-  if (maxTokens !== null && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0))
-    throw wrong(alsoMost === undefined ? 'max_tokens' : 'max_completion_tokens', 'an integer of at least 1', maxTokens);
+  const limit = { [alsoMost === undefined ? 'max_tokens' : 'max_completion_tokens']: maxTokens };
+  for (const [name, value] of Object.entries({ temperature, top_p: topP, ...limit, ...extra })) {
+    const expected = value === null ? null : samplingRange(name, value);
+    if (expected !== null) throw wrong(name, expected, value);
+  }
   checkTemplateFields(extra, source);
-  for (const [name, value] of Object.entries(extra)) {
+  for (const name of Object.keys(extra)) {
     // Any other name is left to the server, such as top_a.
     const meant = KNOWN.has(name) || name.length < 7 ? null : closestName(name, KNOWN, 1);
     if (meant !== null) throw new ConfigError(`${source} has no ${JSON.stringify(name)}; did you mean ${meant}?`);
-    if (typeof value === 'number' && !Number.isFinite(value)) throw wrong(name, 'a finite number', value);
   }
   // Sent under the name that the user chose, because a server may refuse the other one.
   const further = alsoMost === undefined ? extra : { ...extra, max_completion_tokens: alsoMost };
   const sampling = {
-    temperature: leaveOut.includes('temperature') ? null : temperature,
-    topP: leaveOut.includes('top_p') ? null : topP,
+    temperature: leaveOut.includes('temperature') ? null : (temperature as number | null),
+    topP: leaveOut.includes('top_p') ? null : (topP as number | null),
     ...(Object.keys(further).length === 0 ? {} : { extra: further }),
     ...(leaveOut.length === 0 ? {} : { leaveOut }),
   };

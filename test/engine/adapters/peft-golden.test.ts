@@ -9,6 +9,8 @@ import { checkAdapter } from '../../../src/trainer/publisher/check-adapter.ts';
 import { EmbeddedBackend } from '../../../src/trainer/gradients/embedded/embedded-backend.ts';
 import { TorchBackend } from '../../../src/trainer/gradients/torch/torch-backend.ts';
 import { manifestOf, NANO_ADAPTER, safetensorsFile, temporaryFolder, tensor } from '../../trainer/publisher/adapter-files.ts';
+import { openNano as openTorch } from '../../trainer/gradients/torch/nano-backend.ts';
+import { skipReason, torchPython } from '../../trainer/gradients/torch/torch-python.ts';
 import { hashNumbers } from '../compute/hash-numbers.ts';
 
 interface Case {
@@ -140,6 +142,23 @@ describe('adapters of PEFT', () => {
     expect(torch).toMatch(/no-python/);
     expect(doctor).toMatch(/, rank \d/);
   });
+
+  it.skipIf(torchPython.path === null).each(['rsLoRA', 'EVA', 'every layer', 'pattern'])(
+    `trains from %s with torch at the log-probs of PEFT's own model${skipReason}`,
+    { timeout: 240_000 },
+    async (name) => {
+      const backend = await openTorch({ adapter: { ...loraOf(name), initial: write(name) }, options: { modelPath: NANO } });
+      const batch = {
+        ids: Int32Array.from(ids),
+        offsets: Int32Array.of(0, ids.length),
+        targets: Int32Array.from(ids.keys()).slice(1),
+        temperature: 1,
+      };
+      const { logProbs } = await backend.forward(batch, { retain: false, adapter: 'on', signal });
+      await backend.close();
+      expect(Math.max(...cases[name]!.log_probs.map((expected, i) => Math.abs(expected - logProbs[i]!)))).toBeLessThan(5e-5);
+    },
+  );
 
   it.each(PARTIAL)('starts no training from %s, in the same words everywhere', async (name) => {
     const said = await starts(name, write(name));

@@ -148,9 +148,9 @@ describe('generationServer', () => {
   });
 
   it.each([
-    [{ temperature: -1 }, /temperature must be a number of at least 0, got -1/],
-    [{ top_p: 0 }, /top_p must be a number above 0 and at most 1, got 0/],
-    [{ max_tokens: 0 }, /max_tokens must be a whole number of at least 1, got 0/],
+    [{ temperature: -1 }, /temperature must be a number from 0 to 100, got -1/],
+    [{ top_p: 0 }, /top_p must be a number above 0 and up to 1, got 0/],
+    [{ max_tokens: 0 }, /max_tokens must be an integer of at least 1, got 0/],
     [{ stop: [1] }, /stop must be a list of texts/],
     [{ extra_body: 3 }, /extra_body must be a table, got 3/],
   ])('refuses %j before the first call', async (sampling_params, message) => {
