@@ -1,5 +1,6 @@
 import { messagesProblem } from './check-messages.ts';
 import { isObject } from '../schemas/is-object.ts';
+import { kindOf } from '../schemas/kind-of.ts';
 import { ConfigError } from './errors.ts';
 import type { Message } from './message.ts';
 import type { Random } from './random.ts';
@@ -28,7 +29,7 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
   readonly #rows: readonly R[];
 
   constructor(name: string, rows: readonly R[]) {
-    if (!Array.isArray(rows)) throw new ConfigError(`The rows of ${name} must be a list, got ${JSON.stringify(rows) ?? String(rows)}`);
+    if (!Array.isArray(rows)) throw new ConfigError(`The rows of ${name} must be a list, got ${kindOf(rows)}`);
     for (const [place, row] of rows.entries()) {
       const problem = idProblem(row) ?? messagesProblem(row.prompt, 'prompt') ?? fieldProblem(row);
       if (problem === null) continue;

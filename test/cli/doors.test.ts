@@ -112,7 +112,7 @@ describe.each(Object.keys(DOORS))('%s', { timeout: 120_000 }, (door) => {
   it.each([
     ['one id twice', 'The rows 0 and 1 both have the id "c0" in rows. Give each its own exampleId.'],
     ['one id as number and text', 'The rows 0 and 1 both have the id "1" in rows. Give each its own exampleId.'],
-    ['rows that are no list', 'The rows of rows must be a list, got {"length":2}'],
+    ['rows that are no list', 'The rows of rows must be a list, got an object'],
     [
       'a row that is a text',
       'Row at position 1 of rows cannot be played: it must be an object with exampleId and prompt, got "row". Correct the row.',
