@@ -60,7 +60,9 @@ export const algorithm = table('How rewards become a gradient.', {
     ratio_min: number('cispo: lower bound of the weight.', 0),
     ratio_max: number('cispo: upper bound of the weight.', 5, { minimum: 1 }),
     log_ratio_clamp: numberOrNull('Log-ratios are clamped to ± this, as in verl; null: unbounded, as in upstream.', 20),
-    max_tokens: countOrNull("constant: divisor per sequence, in tokens. Default: the environment's limit of response tokens."),
+    max_tokens: countOrNull(
+      "constant: divisor per sequence, in tokens. Default: the environment's limit of response tokens; one of the two must be set.",
+    ),
   }),
   kl: table('KL penalty.', {
     coefficient: number('Weight of the penalty. 0: none, and no reference pass. Upstream: 0.001.', 0),

@@ -163,7 +163,7 @@ const backend = table('The gradient backend.', {
     0,
   ),
   threads: countOrNull(
-    "CPU threads. Default: torch's own choice; embedded: that of [policy.embedded]. A bit-identical resume needs the same number.",
+    "CPU threads. Default: torch's own choice; embedded: that of [policy.embedded], and without it the machine's cores, at most 8. A bit-identical resume needs the same number.",
   ),
   timeout_s: positive('torch: deadline of one call, loading the base included.', 1800),
   max_restarts: count('Maximum restarts of the worker in a run after it died.', 3, 0),

@@ -16,7 +16,7 @@ export const sft = table('Supervised steps (SFT), before the steps on rollouts.'
   epochs: count('Passes over the rows if `steps` is not set.', 1),
   batch_size: count('Rows of an optimiser step.', 32),
   max_length: countOrNull(
-    "Longest row in tokens; a longer one is left out and counted. Default: the model's window, or that of the policy server if it is smaller.",
+    "Longest row in tokens; a longer one is left out and counted. Default: the model's window; or the policy server's, which with [policy.launch] or [policy.embedded] is the environment's longest rollout, or what the embedded engine has memory for, if that is smaller.",
   ),
   learning_rate: numberOrNull('Peak learning rate of these steps. Default: optimizer.learning_rate.', null),
   schedule: choice(['constant', 'linear', 'cosine'], 'Learning rate over the supervised steps, after the warm-up.'),

@@ -104,14 +104,14 @@ async function within(
   rows: readonly ReadDemonstration[],
   tokenizer: DemonstrationTokenizer,
   limit: number,
-  { config, warn, signal }: Tokenising,
+  { config, variables, warn, signal }: Tokenising,
 ): Promise<readonly Trajectory[]> {
   const made: Trajectory[] = [];
   for (let at = 0; at < rows.length; at += CONCURRENT_ROWS) {
     signal.throwIfAborted();
     made.push(...(await Promise.all(rows.slice(at, at + CONCURRENT_ROWS).map((row) => demonstrationOf(row, tokenizer)))));
   }
-  const { vocabularySize: vocabulary } = modelFacts(config.model.path);
+  const { vocabularySize: vocabulary } = modelFacts(modelFolder(config.model.path, variables));
   for (const { ids, groupId: place } of made) assertInVocabulary(ids, vocabulary, place);
   const kept = made.filter(({ ids }) => ids.length <= limit);
   if (kept.length < made.length)

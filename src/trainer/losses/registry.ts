@@ -80,8 +80,7 @@ export function ratioConfig({ algorithm: { loss, kl, correction, entropyCoeffici
     objective: objective(loss),
     logRatioClamp: loss.logRatioClamp,
     correction: level === 'none' ? null : { level, mode, min, max },
-    aggregation:
-      loss.aggregation === 'constant' ? { kind: 'constant', maxTokens: loss.maxTokens ?? responseTokens } : aggregationOf(loss.aggregation),
+    aggregation: loss.aggregation === 'constant' ? constantOf(loss.maxTokens ?? responseTokens) : aggregationOf(loss.aggregation),
     kl:
       kl.coefficient === 0 || kl.placement === 'reward'
         ? null
@@ -95,6 +94,14 @@ type Loss = TrainingConfig['algorithm']['loss'];
 function objective({ objective: kind, clipLow, clipHigh, dualClip, ratioMin, ratioMax }: Loss): Objective {
   if (kind === 'clip') return { kind, clipLow, clipHigh, dualClip };
   return kind === 'cispo' ? { kind, ratioMin, ratioMax } : { kind };
+}
+
+/** Without a limit the divisor would be infinite, and every gradient 0. */
+function constantOf(maxTokens: number): Aggregation {
+  if (maxTokens > 0 && Number.isFinite(maxTokens)) return { kind: 'constant', maxTokens };
+  throw new ConfigError(
+    'algorithm.loss.aggregation = "constant" divides by the most tokens of a response, and the environment has no such limit. Set algorithm.loss.max_tokens',
+  );
 }
 
 export type AggregationName = (typeof aggregationName.enum)[number];

@@ -15,6 +15,17 @@ const facts = (terms: ReturnType<typeof of>) => terms.map(({ name, isMain, weigh
 const MAIN = { name: 'policy', isMain: true, weight: 1, on: 'rollouts', roles: null };
 
 describe('lossTerms', () => {
+  it('divides by a limit that there is: without one every gradient would be 0', () => {
+    const config = someConfig({ algorithm: { loss: { aggregation: 'constant' } } });
+    const { algorithm } = config;
+    expect(() => lossTerms(config, { algorithm, responseTokens: Infinity }, new Map())).toThrow(
+      /and the environment has no such limit\. Set algorithm\.loss\.max_tokens$/,
+    );
+    expect(lossTerms(config, { algorithm, responseTokens: 640 }, new Map())).toHaveLength(1);
+    const { algorithm: own } = someConfig({ algorithm: { loss: { aggregation: 'constant', max_tokens: 100 } } });
+    expect(lossTerms(config, { algorithm: own, responseTokens: Infinity }, new Map())).toHaveLength(1);
+  });
+
   it('is the ratio loss on all rollouts by default', () => {
     const [main, ...further] = of({});
     expect(facts([main!])).toEqual([MAIN]);
