@@ -2,6 +2,7 @@
 import { ConfigError } from '../core/errors.ts';
 import { estimateDifferences, exchangeTest, holm } from '../core/paired-statistics.ts';
 import { Random } from '../core/random.ts';
+import { runLabels } from '../core/setting-differences.ts';
 import type { ByExample } from '../core/statistics.ts';
 import { estimate } from '../core/statistics.ts';
 import type { ComparedPair, ComparedSide, Comparison, RowDifference } from '../schemas/comparison.ts';
@@ -40,7 +41,11 @@ export function compareRuns(runs: readonly ComparedRun[], options: CompareOption
   const common = commonRows(runs);
   if (metric !== 'reward') assertMetric(runs, metric);
   const { resamples = affordableResamples(common.map((id) => runs[0]!.rows.get(id)!)) } = options;
-  const sides = runs.map((run, i) => comparedSide(run, { name: nameOf(i), first: runs[0]!, common, metric }));
+  const named = runs.map(({ metadata }) => ({ name: metadata.name ?? null, settings: metadata.config }));
+  const labels = runLabels(named);
+  const sides = runs.map((run, i) =>
+    comparedSide(run, { name: nameOf(i), run: named[i]!.name === null ? null : labels[i]!, first: runs[0]!, common, metric }),
+  );
   const choices = runs.flatMap((_, i) => runs.slice(i + 1).map((_run, j) => [i, i + 1 + j] as const)).filter(([i]) => allPairs || i === 0);
   const pairs = choices.map(([i, j]) =>
     comparedPair({
@@ -113,12 +118,13 @@ function assertMetric(runs: readonly ComparedRun[], metric: string): void {
 
 interface SideContext {
   readonly name: string;
+  readonly run: string | null;
   readonly first: ComparedRun;
   readonly common: readonly string[];
   readonly metric: string;
 }
 
-function comparedSide(run: ComparedRun, { name, first, common, metric }: SideContext): ComparedSide {
+function comparedSide(run: ComparedRun, { name, run: label, first, common, metric }: SideContext): ComparedSide {
   const { directory, metadata, rows, notes = [] } = run;
   const groups = common.map((id) => [...rows.get(id)!.rollouts.values()]);
   const finished = groups.map((group) => group.filter(isScored));
@@ -130,6 +136,7 @@ function comparedSide(run: ComparedRun, { name, first, common, metric }: SideCon
   const scored = finished.flat().length;
   return {
     name,
+    run: label,
     directory,
     envId: metadata.env_id,
     model: metadata.model,

@@ -23,7 +23,7 @@ export interface ComparedRow {
 
 export interface ComparedRun {
   readonly directory: string;
-  readonly metadata: Pick<WireMetadata, 'env_id' | 'model' | 'config' | 'rollouts_per_example'>;
+  readonly metadata: Pick<WireMetadata, 'name' | 'env_id' | 'model' | 'config' | 'rollouts_per_example'>;
   /** What a reader must know about it. @default nothing */
   readonly notes?: readonly string[];
   /** By group id. */
@@ -51,7 +51,7 @@ export async function readComparedRun(directory: string): Promise<ComparedRun> {
 }
 
 function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
-  const { path, step, version, envId, envArgs, model, rollouts } = evaluation;
+  const { path, name, step, version, envId, envArgs, model, rollouts } = evaluation;
   const rows = new Map<string, ComparedRow>();
   for (const trajectory of rollouts.values()) {
     const { group_id: id, metrics } = trajectory;
@@ -70,7 +70,7 @@ function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
   const perExample = Math.max(...[...rows.values()].map((row) => row.rollouts.size).slice(0, 1000));
   const config = { env_id: envId, env_args: envArgs, step };
   const notes = [playedByText(step, version)].filter((note) => note !== '');
-  return { directory: path, metadata: { env_id: envId, model, config, rollouts_per_example: perExample }, rows, notes };
+  return { directory: path, metadata: { ...(name === null ? {} : { name }), env_id: envId, model, config, rollouts_per_example: perExample }, rows, notes };
 }
 
 function comparedRow({ example_id: exampleId, prompt, answer, info }: WireResult): ComparedRow {

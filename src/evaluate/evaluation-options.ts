@@ -11,6 +11,8 @@ import type { CostOptions } from './run-cost.ts';
 
 /** The identity of a run, recorded in `metadata.json`. A resume requires all fields up to `policyKind` to be equal, except the base URL. */
 export interface RunIdentity {
+  /** For people; `isRunName` holds. @default none */
+  readonly name?: string;
   readonly envId: string;
   readonly envArgs: Readonly<Record<string, unknown>>;
   readonly model: string;

@@ -137,6 +137,7 @@ async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunW
   const seconds = wallSeconds(sessions);
   const waited = waitedSeconds(sessions);
   const summary: Summary = {
+    ...(run.name === undefined ? {} : { name: run.name }),
     envId: run.envId,
     model: run.model,
     policyKind: policyKind(options),

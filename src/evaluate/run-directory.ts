@@ -34,7 +34,12 @@ export async function findRun<R extends Row>(base: string, options: Omit<Evaluat
     if (name.endsWith('.unfinished')) continue;
     const path = join(directory, name);
     const metadata = await readMetadata(path).catch(() => null);
-    if (metadata !== null) runs.push({ path, metadata, difference: configDifference(metadata.config, wanted) });
+    if (metadata === null) continue;
+    // A name is no setting, but a name that the caller gives chooses among runs that are otherwise alike.
+    const isOther = run.name !== undefined && metadata.name !== run.name;
+    const difference =
+      configDifference(metadata.config, wanted) ?? (isOther ? `the name was ${metadata.name ?? 'none'} and is ${run.name} now` : null);
+    runs.push({ path, metadata, difference });
   }
   const newestFirst = runs.toSorted((a, b) => (a.metadata.started_at < b.metadata.started_at ? 1 : -1));
   const isIncomplete = ({ metadata }: (typeof runs)[number]) => !metadata.complete || metadata.num_errored > 0;

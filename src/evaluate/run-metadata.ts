@@ -50,6 +50,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     displays: environment.rubric.displays,
   });
   const metadata = redaction.settings({
+    ...(run.name === undefined ? {} : { name: run.name }),
     env_id: run.envId,
     env_args: { ...run.envArgs },
     model: run.model,

@@ -15,6 +15,8 @@ export interface TrainingEvaluation {
   readonly path: string;
   /** Folder of the training run. */
   readonly run: string;
+  /** The run's name; null if its configuration has none. */
+  readonly name: string | null;
   readonly step: number;
   /** The version of the policy that played it, which is older than the step if this one was skipped or never served; null if no rollout finished. */
   readonly version: number | null;
@@ -54,8 +56,8 @@ export async function readTrainingEvaluation(path: string): Promise<TrainingEval
   const [first] = rollouts.values();
   if (first === undefined) throw new ConfigError(`${path} has no recorded rollout.`);
   const version = [...rollouts.values()].find(({ reward }) => reward !== null)?.policy_version ?? null;
-  const { environment, seed, sampling } = readConfig(run, path);
-  return { path, run, step: Number(NAME.exec(basename(path))![1]), version, ...environment, model: first.model, seed, ...sampling, rollouts };
+  const { environment, ...config } = readConfig(run, path);
+  return { path, run, step: Number(NAME.exec(basename(path))![1]), version, ...environment, ...config, model: first.model, rollouts };
 }
 
 function readConfig(run: string, path: string) {
@@ -69,6 +71,8 @@ function readConfig(run: string, path: string) {
   return {
     environment: { envId: id, envArgs: { ...(args as object | undefined), ...(evalArgs as object | undefined) } },
     seed: typeof config['seed'] === 'number' ? config['seed'] : 0,
-    sampling: { temperature: typeof temperature === 'number' ? temperature : 1, maxTokens: typeof maxTokens === 'number' ? maxTokens : null },
+    name: typeof config['name'] === 'string' ? config['name'] : null,
+    temperature: typeof temperature === 'number' ? temperature : 1,
+    maxTokens: typeof maxTokens === 'number' ? maxTokens : null,
   };
 }

@@ -28,6 +28,7 @@ import type { Evaluated, EvaluateOptions, RoleSpec } from './evaluate.ts';
 
 const OPTIONS: OptionKinds<EvaluateOptions> = {
   environment: 'any',
+  name: 'text',
   args: 'table',
   environmentsDir: 'text',
   policy: 'any',

@@ -5,6 +5,8 @@ import type { Estimate } from './summary.ts';
 export interface ComparedSide {
   /** `A`, `B`, ... in the order of the command. */
   readonly name: string;
+  /** The run's own name, with the settings that differ if another run has the same one; null for a run without a name. */
+  readonly run: string | null;
   readonly directory: string;
   readonly envId: string;
   readonly model: string;

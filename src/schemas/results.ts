@@ -223,6 +223,8 @@ export const MetadataSchema = object(
     ),
   },
   {
+    /** The run's name for people; absent if it has none. */
+    name: text,
     /** Costs and times of the models other than the policy, by role; absent if none was called. */
     roles: byName(RoleStatsSchema),
     /** The times at which vf-score gave rollouts other scores, oldest first; absent if it did not. */

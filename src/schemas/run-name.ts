@@ -15,9 +15,23 @@ export const RUN_NAME_PATTERN = String.raw`^(?=.*[\p{L}\p{N}\p{P}\p{S}])(?!\s)${
 export const RUN_NAME_TITLE = `one line of visible text without spaces at its ends, of at most ${MOST_CHARACTERS} characters`;
 
 const NAME = new RegExp(RUN_NAME_PATTERN, 'u');
+const OTHER_CHARACTERS = new RegExp(`(?:(?!${CHARACTER}).)+|\\s+`, 'gsu');
 
 export function isRunName(text: string): boolean {
   return NAME.test(text);
+}
+
+/** The text as a name: other characters become spaces, and a long one ends in `…`. Null if nothing is left. */
+export function asRunName(text: string): string | null {
+  const clean = [...text.replace(OTHER_CHARACTERS, ' ').trim()];
+  const name =
+    clean.length > MOST_CHARACTERS
+      ? `${clean
+          .slice(0, MOST_CHARACTERS - 1)
+          .join('')
+          .trimEnd()}…`
+      : clean.join('');
+  return isRunName(name) ? name : null;
 }
 
 /** The name as part of a path, of an address and of a model's name: letters, digits, `-` and `_`, at most 64; `run` for a name without any of these. */

@@ -30,6 +30,8 @@ export interface SampleTranscript {
 
 /** The figures of a run, as `vf-eval --json` prints them, with names in camelCase. */
 export interface Summary {
+  /** The run's name for people; absent if it has none. */
+  readonly name?: string;
   readonly envId: string;
   readonly model: string;
   /** `none`: a program, which calls its own models. */

@@ -29,7 +29,9 @@ function summaryOf(table: RolloutTable, metadata: Fields, directory: string): Re
   const rollouts = recordedRollouts(table);
   const seconds = numberOf(metadata['time']) ?? 0;
   const kind = textOf(fieldsOf(metadata['policy'])['kind']);
+  const name = textOf(metadata['name']);
   const summary: Summary = {
+    ...(name === null ? {} : { name }),
     envId: textOf(metadata['env_id']) ?? '',
     model: textOf(metadata['model']) ?? '',
     policyKind: kind === 'tokens' || kind === 'none' ? kind : 'chat',

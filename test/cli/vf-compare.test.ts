@@ -44,6 +44,7 @@ async function changed(
 interface Figures {
   readonly rows: number;
   readonly sides: readonly {
+    readonly run: string | null;
     readonly finished: number;
     readonly failed: number;
     readonly other_rows: number;
@@ -74,6 +75,21 @@ async function figures(...args: string[]): Promise<Figures> {
 }
 
 describe('vf-compare', { timeout: 60_000 }, () => {
+  it('shows the names of the runs, with the settings that differ where two have the same', async () => {
+    const named = (name: string, seed: number) => play(`${name} ${seed}`, { client: half(), seed, run: { ...sumsOptions('', {}).run, name } });
+    await named('a\u202e|<b>', 7);
+    await named('same', 7);
+    await named('same', 8);
+    const runs = ['a\u202e|<b> 7', 'same 7', 'same 8'];
+    const { stdout } = await vfCompare(...runs);
+    expect(stdout).toMatch(/^A {2}a\\u202e\|<b> {2}\S/m);
+    expect(stdout).toMatch(/^C {2}same \(seed 8\) {2}\S/m);
+    expect(stdout).toMatch(/^C \(same \(seed 8\)\) against A \(a\\u202e\|<b>\)$/m);
+    expect((await figures(...runs)).sides.map(({ run }) => run)).toEqual(['a\u202e|<b>', 'same (seed 7)', 'same (seed 8)']);
+    expect((await vfCompare(...runs, '--markdown')).stdout).toContain('\n| A: a\\\\u202e\\|&#60;b&#62; | sums |');
+    expect((await figures('half', 'right')).sides.map(({ run }) => run)).toEqual([null, null]);
+  });
+
   it('prints means, the paired difference, the test and who wins where', async () => {
     const { code, stdout, stderr } = await vfCompare('half', 'right', '--rows', '2');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

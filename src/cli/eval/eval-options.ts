@@ -3,7 +3,7 @@
  * differences of meaning.
  */
 import { PROVIDER_NAMES } from '../../sessions/policy/providers.ts';
-import { file, flag, names, number, oneOf, optionalFolder, text, wholeNumber } from '../options/kinds.ts';
+import { file, flag, names, number, oneOf, optionalFolder, runName, text, wholeNumber } from '../options/kinds.ts';
 import { groups, type OptionValues } from '../options/option.ts';
 import { ENVIRONMENT_ARGUMENTS, ENVIRONMENTS_FOLDER, MAX_WAIT, ROLE, RUNS_FOLDER, STRICT_STOPS } from '../options/shared-options.ts';
 import { headers, object } from '../options/table-kinds.ts';
@@ -79,6 +79,7 @@ export const EVAL_OPTIONS = groups({
     independentScoring: flag('score each rollout alone, without group rewards', { letter: 'i' }),
   },
   Results: {
+    name: runName('name of the run in lists, comparisons and cards; -R keeps it or changes it'),
     ...RUNS_FOLDER,
     saveResults: flag('accepted for compatibility with v0; results are always saved', { letter: 's' }),
     push: text('upload the finished run to this data set of the Hugging Face hub, a private one if it is new; the token is in $HF_TOKEN', {

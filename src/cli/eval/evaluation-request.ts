@@ -51,10 +51,11 @@ const OTHERS: Readonly<Partial<Record<Setting, OptionName>>> = {
   stream: 'stream',
 };
 
-export function evaluationRequest({ envId, settings }: Pick<PlannedRun, 'envId' | 'settings'>): EvaluationRequest {
+export function evaluationRequest({ name, envId, settings }: PlannedRun): EvaluationRequest {
   const { timeout, scoringTimeout, maxWait, stream } = settings;
   return {
     environment: envId,
+    ...(name === null ? {} : { name }),
     args: { ...settings.envArgs, ...settings.extraEnvKwargs },
     policy: { ...picked(settings, POLICY_OPTIONS), ...(stream !== undefined && { stream: stream === 'auto' ? stream : stream === 'true' }) },
     ...picked(settings, RUN_OPTIONS),
@@ -87,7 +88,7 @@ export const FLAG_NAMES: SettingNames = {
 };
 
 function spellingOf(setting: Setting): string {
-  const names: Readonly<Partial<Record<Setting, OptionName>>> = { ...POLICY_OPTIONS, ...RUN_OPTIONS, ...OTHERS };
+  const names: Readonly<Partial<Record<Setting, OptionName>>> = { ...POLICY_OPTIONS, ...RUN_OPTIONS, ...OTHERS, name: 'name' };
   const name = names[setting];
   if (name === undefined) return setting;
   const { letter } = EVAL_OPTIONS[name];

@@ -14,7 +14,7 @@ export async function planRuns(target: string, settings: Settings): Promise<read
       `${target} is a run of ${recorded.envId}, not an environment. Continue it with vf-eval ${recorded.envId} -R ${target} and the options that started it.`,
     );
   }
-  if (!isFileOfRuns(target)) return [{ name: null, envId: target, settings }];
+  if (!isFileOfRuns(target)) return [{ name: settings.name ?? null, envId: target, settings }];
   const misplaced = Object.keys(settings).filter((name) => !worksWithFile(name as keyof Settings));
   if (misplaced.length > 0) {
     throw new ConfigError(

@@ -37,14 +37,14 @@ export interface PushResultsOptions {
 /** Returns the exit code. A push that fails is reported and does not change the run. */
 export async function pushResults(push: HubPush, { summary, facts }: EvaluationOutcome, options: PushResultsOptions): Promise<number> {
   const { context, packageVersion, words } = options;
-  const { directory, complete, envId, model } = summary;
+  const { name, directory, complete, envId, model } = summary;
   if (!complete) {
     context.note('vf-eval: the run is not complete, so nothing was pushed; with -R and --push it is pushed at its end');
     return EXIT.done;
   }
   const command = context.redact(shellCommand(['vf-eval', ...withoutOptions(words, ['--push'])]));
   const files = await resultsFiles({ summary, facts, packageVersion, command, redact: context.redact });
-  const title = `Add ${envId} of ${model} (vf-search ${packageVersion})`;
+  const title = `Add ${name ?? `${envId} of ${model}`} (vf-search ${packageVersion})`;
   const failed = `the results are saved; this pushes them again: ${resumeCommand(words, directory)}`;
   return upload(push, { files, title, command: 'vf-eval', failed }, context);
 }

@@ -77,7 +77,6 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
     progress.close();
     noteEnding(summary, context, words);
     const text = summaryText(summary, evaluation, {
-      name: planned.name,
       words,
       columns: (process.stdout.isTTY && process.stdout.columns) || 80,
       paint: paintFor(process.stdout, { plain: settings.plain ?? false }),
@@ -102,9 +101,10 @@ async function dryEvaluation(opened: OpenedEvaluation, { name, settings }: Plann
   return { summary: null, isWell: isWell(findings) };
 }
 
-function startedText({ envId }: PlannedRun, { counts, policy }: OpenedEvaluation, directory: string): string {
+function startedText({ envId }: PlannedRun, { request, counts, policy }: OpenedEvaluation, directory: string): string {
   const size = `${plural(counts.rows, 'row')} × ${plural(counts.rolloutsPerRow, 'rollout')}`;
-  return `${envId}: ${size}, ${escapeControls(policy.description ?? 'no model is asked')}; saving to ${displayPath(directory)}`;
+  const named = request.name === undefined ? '' : ` (${escapeControls(request.name)})`;
+  return `${envId}${named}: ${size}, ${escapeControls(policy.description ?? 'no model is asked')}; saving to ${displayPath(directory)}`;
 }
 
 /** Prints notices before the first rollout; a run that fails earlier prints none. */
@@ -112,13 +112,13 @@ function announce(evaluation: OpenedEvaluation, context: CommandContext): void {
   for (const notice of evaluationNotices(evaluation)) context.note(escapeControls(notice));
 }
 
-function openProgress({ envId, settings }: PlannedRun, { policy }: OpenedEvaluation, context: CommandContext): Progress {
+function openProgress({ name, envId, settings }: PlannedRun, { policy }: OpenedEvaluation, context: CommandContext): Progress {
   const plain = Boolean(settings.plain) || !process.stderr.isTTY || context.variables['TERM'] === 'dumb';
   return new Progress({
     stream: process.stderr,
     plain,
     paint: plain ? noPaint : paintFor(process.stderr, { plain }),
-    title: `${envId}  ${policy.model}`,
+    title: `${name === null ? '' : `${name}  `}${envId}  ${policy.model}`,
     verbose: Boolean(settings.verbose),
     redact: context.redact,
   });

@@ -11,7 +11,6 @@ import { isFileOfRuns, planRuns } from './plan-runs.ts';
 import { checkPushTargets, openResultsPush, pushResults } from './push-results.ts';
 import { type EvaluationOutcome, runEvaluation } from './run-evaluation.ts';
 import { SharedRoles, UnknownSharedRoleError } from './shared-roles.ts';
-import type { PlannedRun } from './toml-config.ts';
 import { printable } from '../../reports/text/terminal-text.ts';
 
 type Asked = Invocation<typeof EVAL_OPTIONS, { readonly environment: Argument<string> }>;
@@ -37,9 +36,9 @@ export async function runEvaluations({ arguments: { environment: target }, optio
         code = Math.max(code, outcome.isWell ? EXIT.done : EXIT.usage);
         continue;
       }
-      json.push(jsonOf(run, outcome));
+      json.push(jsonOf(outcome));
       const { directory, rollouts } = outcome.summary;
-      if (rollouts.recorded > 0) played.push({ name: run.name ?? `run ${i + 1}`, directory });
+      if (rollouts.recorded > 0) played.push({ name: outcome.summary.name ?? `run ${i + 1}`, directory });
       code = Math.max(code, exitCode(outcome.summary));
       // On a terminal a blank line separates the summary from the notes above it.
       if (!run.settings.json) process.stdout.write(`${process.stdout.isTTY ? '\n' : ''}${printable(outcome.text)}${i < runs.length - 1 ? '\n' : ''}`);
@@ -78,6 +77,6 @@ function exitCode({ rollouts, cost }: Summary): number {
   return rollouts.recorded > 0 && rollouts.finished === 0 ? EXIT.failed : EXIT.done;
 }
 
-function jsonOf(run: PlannedRun, { summary, facts }: EvaluationOutcome): object {
-  return { ...(run.name === null ? {} : { name: run.name }), ...facts, ...summaryToWire(summary) };
+function jsonOf({ summary, facts }: EvaluationOutcome): object {
+  return { ...facts, ...summaryToWire(summary) };
 }

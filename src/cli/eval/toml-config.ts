@@ -5,6 +5,7 @@
 import { ConfigError } from '../../core/errors.ts';
 import { mergeRoleTables } from '../../schemas/merge-role-tables.ts';
 import { isObject } from '../../schemas/is-object.ts';
+import { asRunName } from '../../schemas/run-name.ts';
 import { assertKnownKeys, readToml, tablesOf, typeOf } from '../../files/toml-text.ts';
 import { expandAblation } from '../../sessions/expand-ablation.ts';
 import { checkRoleTables } from '../../sessions/roles/check-role-tables.ts';
@@ -32,7 +33,9 @@ const ALIASES: Readonly<Record<string, string>> = {
   roles: 'role',
 };
 const RUN_OPTIONS: ReadonlyMap<string, readonly [name: string, option: Option]> = new Map(
-  Object.entries<Option>(EVAL_OPTIONS).flatMap(([name, option]) => (option.group === DISPLAY ? [] : [[keyOf(name), [name, option]]])),
+  Object.entries<Option>(EVAL_OPTIONS).flatMap(([name, option]) =>
+    option.group === DISPLAY || name === 'name' ? [] : [[keyOf(name), [name, option]]],
+  ),
 );
 const RUN_KEYS = [...RUN_OPTIONS.keys(), ...Object.keys(ALIASES).filter((key) => key !== 'id')];
 /** Options whose tables are merged key by key: first the file's, then the run's, then the sweep's. */
@@ -63,10 +66,14 @@ function plannedRun(table: Table, globals: Settings, where: string): PlannedRun 
   const { env_id, id, name, ...rest } = table;
   const envId = env_id ?? id;
   if (typeof envId !== 'string' || envId === '') throw new ConfigError(`env_id in ${where} must name an environment, got ${typeOf(envId)}`);
-  if (name !== undefined && typeof name !== 'string') throw new ConfigError(`name in ${where} must be a string, got ${typeOf(name)}`);
   const own = settingsOf(rest, where);
   const sharedRoles = Object.keys(globals.role ?? {}).filter((role) => !(role in (own.role ?? {})));
-  return { name: name ?? null, envId, settings: merge(globals, own), ...(sharedRoles.length === 0 ? {} : { sharedRoles }) };
+  return {
+    name: name === undefined ? null : EVAL_OPTIONS.name.check(name, `name in ${where}`),
+    envId,
+    settings: merge(globals, own),
+    ...(sharedRoles.length === 0 ? {} : { sharedRoles }),
+  };
 }
 
 /** One run per combination of the swept values. */
@@ -77,7 +84,7 @@ function expand(table: Table, globals: Settings, where: string): PlannedRun[] {
   }
   return expandAblation(table, { where, nameOf: (key) => ALIASES[key] ?? key }).map(({ table: combined, label }) => {
     const run = plannedRun(combined, globals, where);
-    return { ...run, name: [run.name, label].filter((part) => part !== null).join(': ') };
+    return { ...run, name: asRunName([run.name, label].filter((part) => part !== null).join(': ')) };
   });
 }
 

@@ -4,6 +4,7 @@
  */
 import { ConfigError } from '../../core/errors.ts';
 import { closestName } from '../../core/closest-name.ts';
+import { isRunName, RUN_NAME_TITLE } from '../../schemas/run-name.ts';
 import { type Completion, DEFAULT_GROUP, type Option, wrongValue } from './option.ts';
 
 /** The settings of every kind of option. */
@@ -127,6 +128,15 @@ export function anyText<const S extends Settings<string>>(description: string, s
     throw wrongValue(spelling, 'a string', value);
   };
   return option({ placeholder: 'TEXT', mayBeEmpty: true, parse: (word, spelling) => check(word, spelling), check }, description, settings);
+}
+
+/** The name of a run. */
+export function runName<const S extends Settings<string>>(description: string, settings: S = {} as S): Option<string, Always<S>> {
+  const check = (value: unknown, spelling: string): string => {
+    if (typeof value === 'string' && isRunName(value)) return value;
+    throw wrongValue(spelling, RUN_NAME_TITLE, value);
+  };
+  return option({ placeholder: 'NAME', parse: (word, spelling) => check(word, spelling), check }, description, settings);
 }
 
 /** Path of a file. The command checks whether it exists. */

@@ -10,8 +10,8 @@ export function comparisonMarkdown(comparison: Comparison, { rows }: { readonly 
   const ks = [...new Set(sides.flatMap(({ passAtK }) => Object.keys(passAtK)))].toSorted((a, b) => Number(a) - Number(b));
   const runs = markdownTable(
     ['run', 'environment', 'model', 'folder', 'rollouts', 'failed', plainText(metric), '95 % interval', ...ks.map((k) => `pass@${k}`)],
-    sides.map(({ name, envId, model, directory, finished, failed, mean, passAtK }) => [
-      name,
+    sides.map(({ name, run, envId, model, directory, finished, failed, mean, passAtK }) => [
+      run === null ? name : `${name}: ${plainText(run)}`,
       plainText(envId),
       plainText(model),
       plainText(directory),

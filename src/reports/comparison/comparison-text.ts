@@ -32,7 +32,8 @@ function addLegend(report: Report, { sides, rows, metric }: Comparison): void {
   const envIds = [...new Set(sides.map(({ envId }) => envId))].join(', ');
   report.title(envIds, `  ${plural(rows, 'row')} in common${metric === 'reward' ? '' : `, compared by ${escapeControls(metric)}`}`);
   for (const side of sides) {
-    report.add(`${paint('bold', side.name.padEnd(2))} ${escapeControls(side.model)}  ${paint('dim', displayPath(side.directory))}`);
+    const named = side.run === null ? '' : `${paint('bold', escapeControls(side.run))}  `;
+    report.add(`${paint('bold', side.name.padEnd(2))} ${named}${escapeControls(side.model)}  ${paint('dim', displayPath(side.directory))}`);
     report.add(...sideNotes(side).map((note) => `   ${clip(escapeControls(note), columns - 3)}`));
   }
 }
@@ -55,10 +56,14 @@ function table({ sides, metric }: Comparison, { columns, paint }: ReportView): s
   return [paint('dim', clip(head.trimEnd(), columns)), ...lines];
 }
 
-function addPair(report: Report, pair: ComparedPair, { resamples, seed, pairs: all }: Comparison): void {
+function addPair(report: Report, pair: ComparedPair, { resamples, seed, sides, pairs: all }: Comparison): void {
   const { paint } = report;
   const { first, second, difference, mcnemar, wins, losses, ties } = pair;
-  report.add(paint('bold', `${second} against ${first}`));
+  const named = (name: string) => {
+    const run = sides.find((side) => side.name === name)?.run ?? null;
+    return run === null ? name : `${name} (${escapeControls(run)})`;
+  };
+  report.add(paint('bold', clip(`${named(second)} against ${named(first)}`, report.columns)));
   if (difference === null) {
     report.add(paint('red', 'No rollout of one has a finished partner in the other, so nothing can be compared.'));
     return;

@@ -44,8 +44,6 @@ export function describeRun({ policy, opened, counts, sampling }: DescribedRun):
 
 /** The command's way of showing the summary, and its suggestions. */
 export interface RunView {
-  /** Name of the run in a file of runs; null for one without. */
-  readonly name: string | null;
   /** The arguments of the command, without -R. */
   readonly words: readonly string[];
   readonly columns: number;
@@ -63,7 +61,7 @@ export function summaryText(summary: Summary, run: DescribedRun, view: RunView):
     abbreviated: view.abbreviated || !summary.complete,
     rewardNames: rubric.rewardNames,
     displays: rubric.displays ?? new Map(),
-    setup: setupLines(run, view.name),
+    setup: setupLines(run, summary.name ?? null),
     next: nextCommands(summary, { envId: request.environment, words, policy, laptopModel, showsImages: images !== undefined }),
   });
 }
@@ -76,7 +74,7 @@ function setupLines(run: DescribedRun, runName: string | null): [label: string, 
   const given = Object.entries(describeRun(run).sampling_args).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
   const sampling = given.length === 0 ? ["the server's own"] : given;
   return [
-    ...(runName === null ? [] : [['run', runName] as [string, string]]),
+    ...(runName === null ? [] : [['name', runName] as [string, string]]),
     [isProgram ? 'models' : 'policy', policy.description ?? 'none'],
     ...[...roles.descriptions].map(([role, text]): [string, string] => ['role', `${role}: ${text}`]),
     ['data', `${name}: ${countText(counts.rows)} of ${plural(length, 'row')}, ${order} × ${plural(counts.rolloutsPerRow, 'rollout')}`],

@@ -5,6 +5,8 @@ import type { PolicySpec } from '../policy/policy-spec.ts';
 export interface EvaluationRequest {
   /** An id, or the path of a folder or module. */
   readonly environment: string;
+  /** The run's name in lists, comparisons and cards. @default none; a resumed run keeps its own */
+  readonly name?: string;
   /** Arguments of the environment. @default {} */
   readonly args?: Readonly<Record<string, unknown>>;
   /** Folder of your own environments. @default ./environments */

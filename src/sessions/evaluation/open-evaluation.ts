@@ -10,6 +10,7 @@ import { plural, countText } from '../../reports/text/number-text.ts';
 import { leftOutTasks } from '../../reports/evaluation/left-out-tasks.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
+import { isRunName, RUN_NAME_TITLE } from '../../schemas/run-name.ts';
 import { addressNotice, engineThreads } from '../engine/address-notice.ts';
 import { givenEnvironment, type OpenedEnvironment, openEnvironment } from '../environment/open-environment.ts';
 import { embeddedModel } from '../policy/embedded-model.ts';
@@ -75,6 +76,8 @@ export interface EvaluationCounts {
 export async function openEvaluation(given: EvaluationRequest, context: EvaluationContext): Promise<OpenedEvaluation> {
   const { names, variables, signal, warn } = context;
   throwIfAborted(signal, 'Stopped before the run began');
+  if (given.name !== undefined && !isRunName(given.name))
+    throw new ConfigError(`${names.name('name')} must be ${RUN_NAME_TITLE}, got ${JSON.stringify(given.name)}`);
   const isResumed = (given.resume ?? false) !== false;
   if (given.allowChanges === true && !isResumed)
     throw new ConfigError(`${names.name('allowChanges')} needs ${names.name('resume')}: it allows changes to a run that is resumed`);

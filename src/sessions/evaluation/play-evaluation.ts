@@ -7,7 +7,7 @@ import { findRun, newRunDirectory } from '../../evaluate/run-directory.ts';
 import { displayPath } from '../../reports/text/own-command.ts';
 import type { Summary } from '../../schemas/summary.ts';
 import { EVALUATION_DEFAULTS, type EvaluationRequest } from './evaluation-request.ts';
-import type { EvaluationContext, EvaluationCounts, OpenedEvaluation } from './open-evaluation.ts';
+import type { EvaluationContext, OpenedEvaluation } from './open-evaluation.ts';
 import { recordedRun } from './recorded-run.ts';
 import type { Surroundings } from '../surroundings.ts';
 
@@ -28,7 +28,7 @@ export async function playEvaluation(fresh: OpenedEvaluation, context: Evaluatio
   const { request } = fresh;
   const { directory, resume } = await runDirectory(request, evaluationOptions(fresh, context), context);
   await fresh.opened.images.keepIn(join(directory, 'images'));
-  const evaluation = resume ? { ...fresh, counts: resumedCounts(fresh, directory) } : fresh;
+  const evaluation = resume ? resumed(fresh, directory) : fresh;
   const options = evaluationOptions(evaluation, context);
   const inputs = await inputsOf(evaluation, context);
   if (resume) await compareInputs(directory, inputs, { ...context, request });
@@ -77,10 +77,11 @@ function evaluationOptions(evaluation: OpenedEvaluation, context: EvaluationCont
 }
 
 function identityOf(
-  { opened, environmentArgs, policy, roles, target }: OpenedEvaluation,
+  { request, opened, environmentArgs, policy, roles, target }: OpenedEvaluation,
   { packageVersion }: Pick<EvaluationContext, 'packageVersion'>,
 ): RunIdentity {
   return {
+    ...(request.name === undefined ? {} : { name: request.name }),
     envId: opened.environment.id,
     envArgs: environmentArgs,
     model: policy.model,
@@ -93,10 +94,13 @@ function identityOf(
   };
 }
 
-/** A resumed run keeps its number of rows unless the caller sets another one. */
-function resumedCounts({ request, counts }: OpenedEvaluation, directory: string): EvaluationCounts {
-  const rows = request.rows === undefined ? recordedRun(directory)?.rows : undefined;
-  return rows === undefined ? counts : { ...counts, rows };
+/** A resumed run keeps its number of rows and its name unless the caller sets others. */
+function resumed(fresh: OpenedEvaluation, directory: string): OpenedEvaluation {
+  const { request, counts } = fresh;
+  const recorded = recordedRun(directory);
+  const rows = (request.rows === undefined ? recorded?.rows : undefined) ?? counts.rows;
+  const name = request.name ?? recorded?.name;
+  return { ...fresh, counts: { ...counts, rows }, request: { ...request, ...(name != null && { name }) } };
 }
 
 /** The directory of a run: the one to resume, or a new one. */

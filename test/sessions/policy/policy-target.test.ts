@@ -37,7 +37,7 @@ async function resolve(settings: Settings, variables: Record<string, string> = {
 const bundledModel = async () => 'nano-base';
 
 function resolveFlags(settings: Settings, variables: Record<string, string>) {
-  return resolvePolicyTarget(evaluationRequest({ envId: 'capitals', settings }).policy!, { variables, names: FLAG_NAMES, bundledModel });
+  return resolvePolicyTarget(evaluationRequest({ name: null, envId: 'capitals', settings }).policy!, { variables, names: FLAG_NAMES, bundledModel });
 }
 
 describe('resolvePolicyTarget', () => {

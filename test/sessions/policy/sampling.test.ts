@@ -3,7 +3,7 @@ import { evaluationRequest, FLAG_NAMES } from '../../../src/cli/eval/evaluation-
 import type { Settings } from '../../../src/cli/eval/eval-options.ts';
 import { overTable, readSampling as readRequest, samplingFor } from '../../../src/sessions/policy/sampling.ts';
 
-const readSampling = (settings: Settings) => readRequest(evaluationRequest({ envId: 'capitals', settings }), FLAG_NAMES);
+const readSampling = (settings: Settings) => readRequest(evaluationRequest({ name: null, envId: 'capitals', settings }), FLAG_NAMES);
 
 const TOKENS = { kind: 'tokens', maxModelLen: null, tokenizerHash: null, logProbsMode: 'raw' } as const;
 const API = { ...TOKENS, kind: 'chat', logProbsMode: 'none', leavesOut: true } as const;
