@@ -98,7 +98,7 @@ function shortName(key: string, all: readonly { readonly key: string }[]): strin
 function valueText(json: string): string {
   const value: unknown = JSON.parse(json);
   const text = typeof value === 'string' ? value : typeof value === 'number' ? numberText(value) : json;
-  const characters = [...text];
+  const characters = Array.from(text);
   return characters.length > MOST_CHARACTERS ? `${characters.slice(0, MOST_CHARACTERS - 1).join('')}…` : text;
 }
 

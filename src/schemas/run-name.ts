@@ -23,7 +23,7 @@ export function isRunName(text: string): boolean {
 
 /** The text as a name: other characters become spaces, and a long one ends in `…`. Null if nothing is left. */
 export function asRunName(text: string): string | null {
-  const clean = [...text.replace(OTHER_CHARACTERS, ' ').trim()];
+  const clean = Array.from(text.replace(OTHER_CHARACTERS, ' ').trim());
   const name =
     clean.length > MOST_CHARACTERS
       ? `${clean

@@ -1,6 +1,7 @@
 /** Compares sets of rollouts on the same rows, differences first. Rollouts are paired by row and index, and rows are identified, as in vf-compare. */
 import { estimateDifferences } from '../core/paired-statistics.ts';
 import { Random } from '../core/random.ts';
+import { type NamedRun, runLabels } from '../core/setting-differences.ts';
 import { estimate } from '../core/statistics.ts';
 import { isSameContent } from '../evaluate/row-content.ts';
 import type { OpenRun } from './open-run.ts';
@@ -26,7 +27,12 @@ const LEAST_RESAMPLES = 200;
 
 export async function compareSets(sets: readonly { readonly run: OpenRun; readonly set: string }[], query: ComparisonQuery): Promise<Comparison> {
   const sides: Side[] = [];
-  for (const { run, set } of sets) sides.push(await sideOf(run, set));
+  const named: NamedRun[] = [];
+  for (const { run, set } of sets) {
+    sides.push(await sideOf(run, set));
+    named.push({ name: (await run.line()).name, settings: await run.settings.ofResult() });
+  }
+  const labels = runLabels(named);
   const everywhere = new Set(sides.flatMap(({ groups }) => [...groups.keys()]));
   const common = [...sides[0]!.groups.keys()].filter((group) => sides.every((side) => side.groups.has(group)));
   const shared = common.filter((group) => isSameRow(sides, group));
@@ -35,7 +41,7 @@ export async function compareSets(sets: readonly { readonly run: OpenRun; readon
   const shown = windowOf([...order.keys()], query).map((i) => order[i]!);
   const lines = await Promise.all(sides.map((side) => linesOf(side, shown)));
   return {
-    sets: sides.map((side) => ({ run: side.run, set: side.set, title: side.title, reward: estimate(valuesOf(side, shared)) })),
+    sets: sides.map(({ run, set, title, ...side }, i) => ({ run, set, title, label: labels[i]!, reward: estimate(valuesOf(side, shared)) })),
     shared: shared.length,
     partial: everywhere.size - common.length,
     differing: common.length - shared.length,
@@ -70,7 +76,7 @@ async function linesOf({ reader, table, groups }: Side, shown: readonly string[]
   return Map.groupBy(lines, ({ group }) => group);
 }
 
-function rewardsOf({ table, groups }: Side, group: string): number[] {
+function rewardsOf({ table, groups }: Pick<Side, 'table' | 'groups'>, group: string): number[] {
   const reward = table.number('reward');
   return groups
     .get(group)!
@@ -78,7 +84,7 @@ function rewardsOf({ table, groups }: Side, group: string): number[] {
     .filter((value) => !Number.isNaN(value));
 }
 
-function valuesOf(side: Side, groups: readonly string[]): number[][] {
+function valuesOf(side: Pick<Side, 'table' | 'groups'>, groups: readonly string[]): number[][] {
   return groups.map((group) => rewardsOf(side, group));
 }
 

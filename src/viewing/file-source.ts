@@ -1,4 +1,5 @@
 /** Answers all requests of the page from the files below a folder. Reads only, takes no locks, and follows runs that are being written. */
+import { settingLabels } from '../core/setting-differences.ts';
 import { STEP_METRICS, EVALUATION_METRICS, VALIDATION_METRICS } from '../trainer/records/metrics.ts';
 import { compareSets } from './comparison.ts';
 import { evaluationDetail } from './evaluation-detail.ts';
@@ -60,7 +61,18 @@ export class FileSource implements ViewSource {
     const lines: RunList['runs'][number][] = [];
     for (let i = 0; i < runs.length; i += LINES_AT_ONCE)
       lines.push(...(await Promise.all(runs.slice(i, i + LINES_AT_ONCE).map((run) => run.line()))));
+    await this.#tellApart(lines);
     return { root: this.#options.label, runs: lines.toSorted((a, b) => ((a.started_at ?? '') < (b.started_at ?? '') ? 1 : -1)) };
+  }
+
+  /** Gives runs of the same kind, environment and name the settings in which they differ. */
+  async #tellApart(lines: RunList['runs'][number][]): Promise<void> {
+    for (const alike of Map.groupBy(lines.keys(), (i) => JSON.stringify([lines[i]!.kind, lines[i]!.environment, lines[i]!.name])).values()) {
+      if (alike.length < 2) continue;
+      const settings = alike.flatMap((i) => this.#runs.get(lines[i]!.id) ?? []).map((run) => run.settings.ofResult());
+      const labels = settingLabels(await Promise.all(settings));
+      for (const [j, i] of alike.entries()) lines[i] = { ...lines[i]!, differs: labels[j] ?? '' };
+    }
   }
 
   async run(id: string): Promise<RunDetail> {
@@ -84,7 +96,8 @@ export class FileSource implements ViewSource {
   async metrics(id: string, after: number): Promise<MetricLines> {
     const run = await this.#training(id);
     const [{ lines, next }, { state }] = await Promise.all([run.metrics.after(after), run.line()]);
-    return { lines, next, state, meanings: after === 0 ? MEANINGS : null };
+    const isFirst = after === 0;
+    return { lines, next, state, settings: isFirst ? await run.settings.ofResult() : null, meanings: isFirst ? MEANINGS : null };
   }
 
   async step(id: string, step: number): Promise<StepDetail> {

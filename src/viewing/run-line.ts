@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { thrownText } from '../core/errors.ts';
 import { hasLivingWriter } from '../files/run-lock.ts';
+import { defaultRunName } from '../trainer/config/resolve-config.ts';
 import { readInside } from './files-inside.ts';
 import type { FoundRun } from './find-runs.ts';
 import { type Fields, fieldsOf, listOf, numberOf, textOf } from './loose-fields.ts';
@@ -19,6 +20,7 @@ export async function evaluationLine(run: FoundRun, settings: () => Promise<Fiel
     const isComplete = metadata['complete'] === true || metadata['complete'] === undefined;
     return {
       ...emptyLine(run),
+      name: textOf(metadata['name']),
       environment: textOf(metadata['env_id']) ?? '',
       model: textOf(metadata['model']) ?? '',
       started_at: textOf(metadata['started_at']),
@@ -41,10 +43,13 @@ export async function trainingLine(
     const attempts = listOf(record['attempts']).map(fieldsOf);
     const finishedAt = textOf(record['finished_at']);
     const { path } = fieldsOf(config['model']);
+    const [environment, model] = [textOf(fieldsOf(config['environment'])['id']) ?? '', textOf(path) ?? ''];
+    const name = textOf(record['name']) ?? textOf(config['name']);
     return {
       ...emptyLine(run),
-      environment: textOf(fieldsOf(config['environment'])['id']) ?? '',
-      model: textOf(path) ?? '',
+      name: name === defaultRunName(environment, model) ? null : name,
+      environment,
+      model,
       started_at: textOf(record['started_at']),
       updated_at: lines.at(-1)?.time ?? finishedAt ?? textOf(attempts.at(-1)?.['started_at']),
       state: await stateOf(run.directory, finishedAt !== null),
@@ -92,6 +97,8 @@ function emptyLine({ id, kind }: FoundRun): RunLine {
   return {
     id,
     kind,
+    name: null,
+    differs: '',
     environment: '',
     model: '',
     started_at: null,

@@ -33,6 +33,12 @@ export class RunSettings {
     return this.#fields;
   }
 
+  /** Those that a result depends on: of an evaluation its recorded `config`. Empty for a damaged file. */
+  async ofResult(): Promise<Fields> {
+    const fields = await this.read().catch((): Fields => ({}));
+    return this.#run.kind === 'training' ? fields : fieldsOf(fields['config']);
+  }
+
   /** Of a training run, checked. Throws ConfigError for one that this version cannot use. */
   async config(): Promise<TrainingConfig> {
     const table = await this.read();

@@ -23,6 +23,10 @@ export interface RunLine {
   /** Its folder relative to the root, with `/`; `.` for the root itself. */
   readonly id: string;
   readonly kind: RunKind;
+  /** The name that it was given; null if it has none, or only that of environment and model. */
+  readonly name: string | null;
+  /** The settings that tell it from the others of the list with its kind, environment and name: `lr 1e-4, seed 2`; empty if none do. */
+  readonly differs: string;
   readonly environment: string;
   readonly model: string;
   readonly started_at: string | null;
@@ -216,6 +220,8 @@ export interface MetricLines {
   /** The `after` of the next request, which may be any number. Smaller than the given one if the file was begun again; the page then starts from nothing. */
   readonly next: number;
   readonly state: RunLine['state'];
+  /** The configuration of the run; empty if it cannot be read. Only with `after=0`. */
+  readonly settings: Readonly<Record<string, unknown>> | null;
   /** The meaning of each name, in one sentence; names without one are left out. Only with `after=0`. */
   readonly meanings: Readonly<Record<string, string>> | null;
 }
@@ -257,7 +263,14 @@ export interface ComparisonQuery {
 }
 
 export interface Comparison {
-  readonly sets: readonly { readonly run: string; readonly set: string; readonly title: string; readonly reward: Estimate | null }[];
+  readonly sets: readonly {
+    readonly run: string;
+    readonly set: string;
+    readonly title: string;
+    /** The run's name, or the settings that differ; empty if neither tells it from the others. */
+    readonly label: string;
+    readonly reward: Estimate | null;
+  }[];
   /** Number of rows that all sets have, of rows that only some have, and of ids that stand for different rows. */
   readonly shared: number;
   readonly partial: number;

@@ -17,13 +17,13 @@ export interface ResultsCardFacts {
 }
 
 export function resultsCard({ summary, facts, packageVersion, command, files }: ResultsCardFacts): string {
-  const { name, envId, model, rollouts, examples, rolloutsPerExample, tokens } = summary;
+  const { envId, model, rollouts, examples, rolloutsPerExample, tokens } = summary;
   const sampling = Object.entries(facts.sampling_args).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
   const failed = rollouts.errored === 0 ? '' : `, ${countText(rollouts.errored)} failed, which have an error and no reward and are in no mean`;
   return [
     ...frontMatter(summary, files),
     '',
-    `# ${escaped(escapeControls(name ?? `${envId}: ${model}`))}`,
+    `# ${escaped(escapeControls(summary.name ?? `${envId}: ${model}`))}`,
     '',
     `The rollouts of an evaluation with vf-search ${packageVersion}: ${escaped(model)} plays ${plural(examples, 'row')} of ${escaped(facts.dataset)} in the environment ${escaped(envId)}, ` +
       `${plural(rolloutsPerExample, 'rollout')} each${sampling.length === 0 ? '' : ` (${escaped(sampling.join(', '))}, seed ${facts.seed})`}.`,

@@ -99,8 +99,8 @@ function resumed(fresh: OpenedEvaluation, directory: string): OpenedEvaluation {
   const { request, counts } = fresh;
   const recorded = recordedRun(directory);
   const rows = (request.rows === undefined ? recorded?.rows : undefined) ?? counts.rows;
-  const name = request.name ?? recorded?.name;
-  return { ...fresh, counts: { ...counts, rows }, request: { ...request, ...(name != null && { name }) } };
+  const name = request.name ?? recorded?.name ?? null;
+  return { ...fresh, counts: { ...counts, rows }, request: { ...request, ...(name !== null && { name }) } };
 }
 
 /** The directory of a run: the one to resume, or a new one. */
