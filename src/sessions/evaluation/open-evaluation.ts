@@ -62,7 +62,7 @@ export interface OpenedEvaluation extends AsyncDisposable {
   readonly laptopModel: string | null;
 }
 
-export interface EvaluationCounts {
+interface EvaluationCounts {
   /** Number of rows that are played. */
   readonly rows: number;
   /** Number of requested rows that the data set lacks. */
