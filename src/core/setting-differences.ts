@@ -58,13 +58,17 @@ export function settingLabels(runs: readonly RecordedSettings[]): string[] {
   return runs.map((_, run) => `${text(run).join(', ')}${more}`);
 }
 
-/** What to call each run among the others: its name, with the settings that differ if it has none or shares it. Empty if nothing tells runs apart. */
+/**
+ * What to call each run among the others: its name; if others have the same name, or none either, with the settings in which these differ. Empty if nothing tells
+ * runs apart.
+ */
 export function runLabels(runs: readonly NamedRun[]): string[] {
-  const labels = settingLabels(runs.map(({ settings }) => settings));
-  return runs.map(({ name }, i) => {
-    const isOwn = name !== null && runs.every((other, j) => j === i || other.name !== name);
-    if (isOwn || labels[i] === '') return name ?? '';
-    return name === null ? labels[i]! : `${name} (${labels[i]})`;
+  return runs.map((run) => {
+    const alike = runs.filter(({ name }) => name === run.name);
+    if (run.name !== null && alike.length === 1) return run.name;
+    const peers = alike.length === 1 ? runs : alike;
+    const label = settingLabels(peers.map(({ settings }) => settings))[peers.indexOf(run)]!;
+    return [run.name, run.name === null || label === '' ? label : `(${label})`].filter((part) => part !== null && part !== '').join(' ');
   });
 }
 

@@ -47,6 +47,9 @@ describe('runLabels', () => {
     expect(runLabels([named('run'), named('run', { lr: 1 }), named('cold')])).toEqual(['run (lr 1e-4)', 'run (lr 1)', 'cold']);
     expect(runLabels([named(null), named(null, { seed: 1 })])).toEqual(['seed 0', 'seed 1']);
     expect(runLabels([named('run'), named('run'), named(null)])).toEqual(['run', 'run', '']);
+    expect(runLabels([named('warm', { steps: 5 }), named(null, { lr: 1 })])).toEqual(['warm', 'steps 10, lr 1']);
+    // What tells them from runs of other names does not tell them from each other.
+    expect(runLabels([named('warm', { steps: 5 }), named('run'), named('run', { seed: 1 })])).toEqual(['warm', 'run (seed 0)', 'run (seed 1)']);
   });
 });
 

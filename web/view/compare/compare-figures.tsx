@@ -13,9 +13,9 @@ export function letterOf(index: number): string {
   return String.fromCodePoint(65 + index);
 }
 
-/** The run by the end of its path, its most telling part. */
+/** The run by its name or the settings that differ, else by the end of its path, its most telling part. */
 export function SetName({ set }: { readonly set: Comparison['sets'][number] }): VNode {
-  const name = set.run.split('/').slice(-2).join('/');
+  const name = set.label === '' ? set.run.split('/').slice(-2).join('/') : set.label;
   return (
     <span title={plainText(`${set.run}, ${set.title}`)}>
       <Text text={set.set === 'results' ? name : `${name}, ${set.title}`} />

@@ -1,4 +1,4 @@
-/** Two to eight sets of rollouts on the same rows, differences first. */
+/** Several runs next to each other: trainings as curves; otherwise two to eight sets of rollouts on the same rows, differences first. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Comparison, RunDetail } from '../../../src/viewing/view-wire.ts';
@@ -11,6 +11,7 @@ import { SplitList } from '../side/split-list.tsx';
 import { useSource } from '../source/source-context.ts';
 import { type Loaded, useLoaded } from '../source/use-loaded.ts';
 import { Text } from '../text/text.tsx';
+import { Overlay } from '../overlay/overlay-screen.tsx';
 import { CompareFigures, letterOf, SetName } from './compare-figures.tsx';
 
 interface ComparedSet {
@@ -25,11 +26,47 @@ export function CompareScreen({ route }: { readonly route: Route }): VNode {
   const { params } = route;
   const named = params.all('set').flatMap(parseSet);
   const runs = named.length === 0 ? params.all('run') : [];
-  const found = useSets(runs);
   if (named.length === 0 && runs.length < 2) return <NothingChosen />;
-  if (named.length > 0) return <Compared sets={named} route={route} />;
-  if (found.error !== null) return <ProblemState problem={found.error.message} retry={found.reload} />;
-  return found.value === null ? <LoadingState what="the runs" /> : <Compared sets={found.value} route={route} />;
+  return named.length > 0 ? <Compared sets={named} route={route} /> : <ComparedRuns runs={runs} route={route} />;
+}
+
+/** Trainings alone are laid over each other; `view=rows` compares the rows of their last evaluations, as those of all other runs. */
+function ComparedRuns({ runs, route }: { readonly runs: readonly string[]; readonly route: Route }): VNode {
+  const source = useSource();
+  const list = useLoaded('runs', () => source.runs());
+  const wanted = new Set(runs);
+  const lines = list.value?.runs.filter(({ id }) => wanted.has(id)) ?? [];
+  const areTrainings = lines.length > 0 && lines.every(({ kind }) => kind === 'training');
+  const hasCurves = areTrainings && route.params.text('view') !== 'rows';
+  const found = useSets(list.value === null || hasCurves ? [] : runs);
+  const problem = list.error ?? found.error;
+  if (problem !== null) return <ProblemState problem={problem.message} retry={list.error === null ? found.reload : list.reload} />;
+  if (!hasCurves && found.value === null) return <LoadingState what="the runs" />;
+  const views = areTrainings && <Views route={route} hasCurves={hasCurves} />;
+  if (!hasCurves) return <Compared sets={found.value!} route={route} views={views} />;
+  const known = new Map(lines.map((line) => [line.id, line]));
+  return (
+    <div class="screen compare">
+      <div class="bar">
+        <h1>Trainings</h1>
+        {views}
+      </div>
+      <Overlay lines={[...wanted].flatMap((id) => known.get(id) ?? [])} missing={[...wanted].filter((id) => !known.has(id))} route={route} />
+    </div>
+  );
+}
+
+function Views({ route, hasCurves }: { readonly route: Route; readonly hasCurves: boolean }): VNode {
+  return (
+    <div class="switch" role="group" aria-label="What to compare">
+      <button type="button" aria-pressed={hasCurves} onClick={() => go(patched(route, { view: undefined }))}>
+        Curves
+      </button>
+      <button type="button" aria-pressed={!hasCurves} onClick={() => go(patched(route, { view: 'rows' }))}>
+        Held-out questions
+      </button>
+    </div>
+  );
 }
 
 function NothingChosen(): VNode {
@@ -63,7 +100,13 @@ function parseSet(text: string): ComparedSet[] {
   return at <= 0 ? [] : [{ run: text.slice(0, at), set: text.slice(at + 1) }];
 }
 
-function Compared({ sets, route }: { readonly sets: readonly ComparedSet[]; readonly route: Route }): VNode {
+interface ComparedProps {
+  readonly sets: readonly ComparedSet[];
+  readonly route: Route;
+  readonly views?: VNode | false;
+}
+
+function Compared({ sets, route, views = false }: ComparedProps): VNode {
   const source = useSource();
   const [count, setCount] = useState(FIRST_ROWS);
   const sort = route.params.text('sort') === 'order' ? 'order' : 'difference';
@@ -72,7 +115,10 @@ function Compared({ sets, route }: { readonly sets: readonly ComparedSet[]; read
   );
   return (
     <div class="screen compare">
-      <h1>Comparison</h1>
+      <div class="bar">
+        <h1>Comparison</h1>
+        {views}
+      </div>
       <LoadedView loaded={loaded} what="the comparison">
         {(comparison) => <Rows comparison={comparison} route={route} sort={sort} more={() => setCount(count + MORE_ROWS)} />}
       </LoadedView>

@@ -1,12 +1,12 @@
 /** One metric over the steps, with its values at the cursor. */
 import type { VNode } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { formatCount, formatNumber } from '../figures/numbers.ts';
 import { Tip } from '../frame/tip.tsx';
 import { Text } from '../text/text.tsx';
-import { type Curve, curveData, type CurveData, type CurveKind } from './curve-data.ts';
-import { CurvePlot } from './curve-plot.ts';
+import { type Curve, curveData, type CurveData, type CurveKind, lastAt } from './curve-data.ts';
 import type { MetricLine } from './use-metrics.ts';
+import { ColourProbe, useCurvePlot } from './use-curve-plot.tsx';
 
 export interface CurveCardProps {
   readonly metric: string;
@@ -18,36 +18,18 @@ export interface CurveCardProps {
 }
 
 const NAMES: Readonly<Record<CurveKind, string>> = { step: 'training', evaluation: 'held out', validation: 'validation' };
+const HEIGHT = 168;
 
 export function CurveCard({ metric, lines, meaning, weight }: CurveCardProps): VNode {
   const data = useMemo(() => curveData(lines, metric), [lines, metric]);
-  const [at, setAt] = useState<number | null>(null);
-  const frame = useRef<HTMLDivElement>(null);
-  const card = useRef<HTMLElement>(null);
-  const plot = useRef<CurvePlot | null>(null);
-  const shape = data.curves.map(({ kind }) => kind).join(' ');
-
-  useEffect(() => {
-    if (frame.current === null) return;
-    const made = new CurvePlot(frame.current, data, { weight, colours: coloursOf(card.current), moved: setAt });
-    plot.current = made;
-    const resized = new ResizeObserver(() => made.resize());
-    resized.observe(frame.current);
-    const recolour = () => requestAnimationFrame(() => made.recolour(coloursOf(card.current)));
-    const scheme = matchMedia('(prefers-color-scheme: dark)');
-    addEventListener('themechange', recolour);
-    scheme.addEventListener('change', recolour);
-    return () => {
-      resized.disconnect();
-      removeEventListener('themechange', recolour);
-      scheme.removeEventListener('change', recolour);
-      made.destroy();
-      plot.current = null;
+  const drawn = useMemo(() => {
+    const isOnly = data.curves.length === 1;
+    return {
+      ...data,
+      curves: data.curves.map((curve) => ({ ...curve, colour: isOnly ? 'line' : lineOf(curve.kind), isFine: curve.kind === 'step' })),
     };
-  }, [shape, weight]);
-  useEffect(() => plot.current?.update(data), [data]);
-
-  const index = at === null ? data.steps.length - 1 : at;
+  }, [data]);
+  const { card, frame, index } = useCurvePlot(drawn, { weight, height: HEIGHT });
   return (
     <section ref={card} class="curve">
       <header class="curve-head">
@@ -55,31 +37,18 @@ export function CurveCard({ metric, lines, meaning, weight }: CurveCardProps): V
         <span class="quiet-text">step {data.steps[index] === undefined ? '\u2013' : formatCount(data.steps[index])}</span>
         <span class="curve-values">
           {data.curves.map((curve) => (
-            <Value key={curve.kind} curve={curve} index={index} isOnly={data.curves.length === 1} data={data} />
+            <Value key={curve.kind} curve={curve} index={index} isOnly={data.curves.length === 1} />
           ))}
         </span>
       </header>
       <div ref={frame} class="curve-frame" role="img" aria-label={describe(metric, data)} />
-      <span class="curve-probe" aria-hidden="true">
-        {['line', 'line-2', 'line-3', 'axis', 'rule'].map((name) => (
-          <span key={name} class={`colour-${name}`} />
-        ))}
-      </span>
+      <ColourProbe />
     </section>
   );
 }
 
-function Value({
-  curve,
-  index,
-  isOnly,
-}: {
-  readonly curve: Curve;
-  readonly index: number;
-  readonly isOnly: boolean;
-  readonly data: CurveData;
-}): VNode {
-  const at = lastAt(curve, index);
+function Value({ curve, index, isOnly }: { readonly curve: Curve; readonly index: number; readonly isOnly: boolean }): VNode {
+  const at = lastAt(curve.values, index);
   const bounds = curve.bounds?.[at] ?? null;
   return (
     <span class={`curve-value ${isOnly ? 'line' : lineOf(curve.kind)}`}>
@@ -101,25 +70,10 @@ function lineOf(kind: CurveKind): string {
   return kind === 'step' ? 'line-2' : kind === 'evaluation' ? 'line' : 'line-3';
 }
 
-/** The last index up to this one at which the curve has a value. */
-function lastAt({ values }: Curve, index: number): number {
-  for (let i = index; i >= 0; i--) if (values[i] !== null) return i;
-  return index;
-}
-
 function describe(metric: string, { steps, curves }: CurveData): string {
   const parts = curves.map(({ kind, values }) => {
     const known = values.filter((value) => value !== null);
     return `${NAMES[kind]} from ${formatNumber(known[0])} to ${formatNumber(known.at(-1))}`;
   });
   return `${metric} over steps ${steps[0] ?? 0} to ${steps.at(-1) ?? 0}: ${parts.join('; ')}`;
-}
-
-/** A canvas knows no variables of the style; the colours are read from elements that have them. */
-function coloursOf(card: HTMLElement | null): Record<'line' | 'line-2' | 'line-3' | 'axis' | 'rule', string> {
-  const read = (name: string) => {
-    const probe = card?.querySelector(`.colour-${name}`) ?? null;
-    return probe === null ? '#888' : getComputedStyle(probe).color;
-  };
-  return { line: read('line'), 'line-2': read('line-2'), 'line-3': read('line-3'), axis: read('axis'), rule: read('rule') };
 }

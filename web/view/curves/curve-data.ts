@@ -61,6 +61,12 @@ export function smoothed(values: readonly (number | null)[], weight: number): (n
   });
 }
 
+/** The last index up to this one that has a value. */
+export function lastAt(values: readonly (number | null)[], index: number): number {
+  for (let i = index; i >= 0; i--) if (values[i] !== null) return i;
+  return index;
+}
+
 /** Names of metrics that have a number in some line, as the file first names them. */
 export function metricNames(lines: readonly MetricLine[]): string[] {
   const names = new Set<string>();

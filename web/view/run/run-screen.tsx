@@ -50,10 +50,10 @@ function Run({ detail, route }: { readonly detail: RunDetail; readonly route: Ro
     <div class={`screen run ${screen === 'rollouts' ? 'fills' : ''}`}>
       <div class="run-head">
         <h1>
-          <Label text={run.environment} />
+          <Label text={run.name ?? run.environment} />
         </h1>
         <span class="run-model">
-          <Label text={modelName(run.model)} />
+          <Label text={run.name === null ? modelName(run.model) : `${run.environment}, ${modelName(run.model)}`} />
         </span>
         <RunState run={run} />
       </div>

@@ -62,7 +62,13 @@ function Runs({ list, route }: { readonly list: RunList; readonly route: Route }
           value={text}
           onInput={(event) => type(event.currentTarget.value)}
         />
-        <button type="button" class="button" disabled={picked.length < 2} onClick={compare} title="Select two to eight runs first">
+        <button
+          type="button"
+          class="button"
+          disabled={picked.length < 2}
+          onClick={compare}
+          title="Select two or more runs first: evaluations are compared row by row, trainings laid over each other"
+        >
           {picked.length < 2 ? 'Compare' : `Compare ${picked.length} runs`}
         </button>
       </div>
@@ -92,7 +98,7 @@ function NoRuns({ root }: { readonly root: string }): VNode {
 
 /** Every word must occur, in any part. */
 function matches(run: RunLine, text: string): boolean {
-  const where = [run.id, run.environment, run.model, run.kind, run.state].join(' ').toLowerCase();
+  const where = [run.id, run.name ?? '', run.differs, run.environment, run.model, run.kind, run.state].join(' ').toLowerCase();
   return text
     .toLowerCase()
     .split(/\s+/)

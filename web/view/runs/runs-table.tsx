@@ -69,7 +69,7 @@ function RunRow({ run, hasCosts, now, isAt, isPicked, pick }: RunRowProps): VNod
   useEffect(() => {
     if (isAt) row.current?.scrollIntoView({ block: 'nearest' });
   }, [isAt]);
-  const name = plainText(`${run.environment}, ${run.model}`);
+  const name = plainText(run.name ?? `${run.environment}, ${run.model}`);
   return (
     <tr ref={row} class={isAt ? 'at' : ''} aria-current={isAt ? 'true' : undefined}>
       <td class="runs-pick">
@@ -78,15 +78,20 @@ function RunRow({ run, hasCosts, now, isAt, isPicked, pick }: RunRowProps): VNod
       <td class="runs-name">
         <a href={hrefOfRun(run)}>
           <strong>
-            <Label text={run.environment} />
+            <Label text={run.name ?? run.environment} />
           </strong>
           <span class="runs-model">
-            <Label text={modelName(run.model)} />
+            <Label text={run.name === null ? modelName(run.model) : `${run.environment}, ${modelName(run.model)}`} />
           </span>
         </a>
         <small>
           {run.kind} <Text text={run.id} />
         </small>
+        {run.differs !== '' && (
+          <small class="runs-differs">
+            <Label text={run.differs} />
+          </small>
+        )}
         {run.problem !== null && (
           <small class="problem">
             <Text text={run.problem} />
