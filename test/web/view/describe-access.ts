@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { ViewBench } from './view-bench.ts';
 
 /** Faults in names and structure, in the page's own JavaScript. */
-const FAULTS = `(() => {
+export const FAULTS = `(() => {
   const faults = [];
   const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
   for (const id of new Set(ids)) if (ids.filter((one) => one === id).length > 1) faults.push('two elements have the id ' + id);
@@ -21,7 +21,7 @@ const FAULTS = `(() => {
 })()`;
 
 /** Texts whose contrast with what is behind them is below 4.5 (WCAG AA), in the page's own JavaScript; a canvas turns any colour into bytes. */
-const FAINT = `(() => {
+export const FAINT = `(() => {
   const context = Object.assign(document.createElement('canvas'), { width: 1, height: 1 }).getContext('2d', { willReadFrequently: true });
   const paint = (colours) => {
     context.clearRect(0, 0, 1, 1);

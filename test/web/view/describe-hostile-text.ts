@@ -16,7 +16,7 @@ async function addLongRollout(results: string): Promise<void> {
 }
 
 /** Elements and attributes that only markup from outside could have brought. In the page's own JavaScript. */
-const STRANGERS = `(() => {
+export const STRANGERS = `(() => {
   const found = [];
   for (const element of document.querySelectorAll('*')) {
     const name = element.localName;

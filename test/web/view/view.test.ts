@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAccess } from './describe-access.ts';
 import { describeExportedFile } from './describe-exported-file.ts';
 import { describeHostileText } from './describe-hostile-text.ts';
+import { describeOverlay } from './describe-overlay.ts';
 import { describePage } from './describe-page.ts';
 import { ViewBench } from './view-bench.ts';
 import { chromiumPath } from './watched-page.ts';
@@ -18,4 +19,5 @@ describe.skipIf(path === null)('vf-view', () => {
   describeAccess(bench);
   describeHostileText(bench);
   describeExportedFile(bench);
+  describeOverlay(bench);
 });
