@@ -70,7 +70,12 @@ function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
   const perExample = Math.max(...[...rows.values()].map((row) => row.rollouts.size).slice(0, 1000));
   const config = { env_id: envId, env_args: envArgs, step };
   const notes = [playedByText(step, version)].filter((note) => note !== '');
-  return { directory: path, metadata: { ...(name === null ? {} : { name }), env_id: envId, model, config, rollouts_per_example: perExample }, rows, notes };
+  return {
+    directory: path,
+    metadata: { ...(name === null ? {} : { name }), env_id: envId, model, config, rollouts_per_example: perExample },
+    rows,
+    notes,
+  };
 }
 
 function comparedRow({ example_id: exampleId, prompt, answer, info }: WireResult): ComparedRow {

@@ -3,48 +3,9 @@
  * results and their parts have the names from docs/results.md and docs/training-run.md. Unknown numbers are null.
  */
 
-export type RunKind = 'evaluation' | 'training';
+import type { Estimate, RunLine, RunList } from './run-list-wire.ts';
 
-export interface Estimate {
-  readonly value: number;
-  readonly low: number | null;
-  readonly high: number | null;
-  readonly n: number;
-}
-
-/** `GET api/runs`. */
-export interface RunList {
-  /** The folder that was searched, under the command's name for it. */
-  readonly root: string;
-  readonly runs: readonly RunLine[];
-}
-
-export interface RunLine {
-  /** Its folder relative to the root, with `/`; `.` for the root itself. */
-  readonly id: string;
-  readonly kind: RunKind;
-  /** The name that it was given; null if it has none, or only that of environment and model. */
-  readonly name: string | null;
-  /** The settings that tell it from the others of the list with its kind, environment and name: `lr 1e-4, seed 2`; empty if none do. */
-  readonly differs: string;
-  readonly environment: string;
-  readonly model: string;
-  readonly started_at: string | null;
-  readonly updated_at: string | null;
-  /** `running`: not complete, and a living process holds the folder. */
-  readonly state: 'complete' | 'running' | 'stopped';
-  /** Rollouts of an evaluation, steps of a training run: done, and planned. */
-  readonly done: number;
-  readonly planned: number | null;
-  /** Mean reward of an evaluation; the last held-out mean of a training run. */
-  readonly reward: Estimate | null;
-  /** US dollars that an evaluation has cost; null if its models are free, their prices are unknown, and for a training run. */
-  readonly cost: number | null;
-  /** Held-out means of a training run by step, for a sparkline; empty for an evaluation. */
-  readonly curve: readonly { readonly step: number; readonly value: number }[];
-  /** The reason why the run cannot be read, in one line. */
-  readonly problem: string | null;
-}
+export type { Estimate, RunKind, RunLine, RunList } from './run-list-wire.ts';
 
 /** `GET api/run?run=ID`. */
 export type RunDetail = EvaluationDetail | TrainingDetail;

@@ -5,7 +5,7 @@ import { formatCount, formatNumber } from '../figures/numbers.ts';
 import { Tip } from '../frame/tip.tsx';
 import { Text } from '../text/text.tsx';
 import { type Curve, curveData, type CurveData, type CurveKind, lastAt } from './curve-data.ts';
-import type { MetricLine } from './use-metrics.ts';
+import type { MetricLine } from './metric-lines.ts';
 import { ColourProbe, useCurvePlot } from './use-curve-plot.tsx';
 
 export interface CurveCardProps {

@@ -1,6 +1,6 @@
 /** Turns lines of metrics into curves: one by kind of line (training steps, evaluations, validations), all over the same steps. */
 import { ownValue } from '../text/own-value.ts';
-import type { MetricLine } from './use-metrics.ts';
+import type { MetricLine } from './metric-lines.ts';
 
 export type CurveKind = MetricLine['kind'];
 

@@ -28,7 +28,7 @@ export function useCurvePlot(data: PlotData, { weight, height }: PlotLook): Used
   const card = useRef<HTMLElement>(null);
   const frame = useRef<HTMLDivElement>(null);
   const plot = useRef<CurvePlot | null>(null);
-  const look = JSON.stringify(data.curves.map(({ values: _, bounds: __, ...rest }) => rest));
+  const look = JSON.stringify(data.curves, (key, value: unknown) => (key === 'values' || key === 'bounds' ? undefined : value));
 
   useEffect(() => {
     if (frame.current === null) return;

@@ -2,19 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { MetricLines, ViewSource } from '../../../src/viewing/view-wire.ts';
 import { useSource } from '../source/source-context.ts';
-
-export type MetricLine = MetricLines['lines'][number];
-
-export interface Metrics {
-  /** Null before the first answer. */
-  readonly lines: readonly MetricLine[] | null;
-  readonly meanings: Readonly<Record<string, string>>;
-  /** The configuration of the run. */
-  readonly settings: Readonly<Record<string, unknown>>;
-  /** Null before the first answer. */
-  readonly state: MetricLines['state'] | null;
-  readonly error: Error | null;
-}
+import type { Metrics } from './metric-lines.ts';
 
 interface Held extends Metrics {
   readonly next: number;

@@ -3,7 +3,7 @@ import { runLabels, seedlessSettings } from '../../../src/core/setting-differenc
 import { estimateMean } from '../../../src/core/statistics.ts';
 import type { Estimate, RunLine } from '../../../src/viewing/view-wire.ts';
 import { type Curve, curveData, type CurveKind } from '../curves/curve-data.ts';
-import type { MetricLine, Metrics } from '../curves/use-metrics.ts';
+import type { MetricLine, Metrics } from '../curves/metric-lines.ts';
 
 export interface OverlaidRun {
   readonly line: RunLine;
@@ -52,7 +52,7 @@ function endOf(id: string): string {
   return id.split('/').at(-1)!;
 }
 
-export interface OverlaidCurve extends Curve {
+interface OverlaidCurve extends Curve {
   /** Its place among the groups. */
   readonly group: number;
   /** The bounds are those of several runs. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RunLine } from '../../../../src/viewing/view-wire.ts';
-import type { MetricLine } from '../../../../web/view/curves/use-metrics.ts';
+import type { MetricLine } from '../../../../web/view/curves/metric-lines.ts';
 import { hasSeeds, heldOutFigures, overlaidCurves, overlaidGroups, type OverlaidRun } from '../../../../web/view/overlay/overlay-data.ts';
 
 const evaluation = (step: number, reward: number): MetricLine => ({

@@ -1,0 +1,15 @@
+/** The metrics of a run, as far as they are read. */
+import type { MetricLines } from '../../../src/viewing/view-wire.ts';
+
+export type MetricLine = MetricLines['lines'][number];
+
+export interface Metrics {
+  /** Null before the first answer. */
+  readonly lines: readonly MetricLine[] | null;
+  readonly meanings: Readonly<Record<string, string>>;
+  /** The configuration of the run. */
+  readonly settings: Readonly<Record<string, unknown>>;
+  /** Null before the first answer. */
+  readonly state: MetricLines['state'] | null;
+  readonly error: Error | null;
+}
