@@ -19,6 +19,7 @@ export function scoredText({ run, directory, result, after }: ScoredRun): string
   const { before, scored, changed, failures, unplayed, unsaved, left, isReplaced } = result;
   const reward = `${meanText(before.avg_reward)}${before.avg_reward === after.avg_reward ? '' : ` → ${meanText(after.avg_reward)}`}`;
   const lines: [label: string, text: string][] = [
+    ...(after.name === undefined ? [] : [['name', after.name] as [string, string]]),
     ['scored', `${plural(scored, 'rollout')}, ${countText(changed)} with another score`],
     ...leftOut('left', left, 'as they were: this scoring does not cover them'),
     ...leftOut('left', unplayed, 'failed before their rewards: vf-eval -R plays them again'),

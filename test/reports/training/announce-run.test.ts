@@ -15,6 +15,10 @@ describe('announcedLines', () => {
     expect(where).toBe('results in outputs/train/x--1');
   });
 
+  it('begin with the name that the run was given', () => {
+    expect(announced({ name: 'warm start' })[0]).toBe('name       warm start');
+  });
+
   it.each([
     ['RLOO', { advantage: { baseline: 'leave_one_out', std: 'none' } }],
     ['REINFORCE++', { advantage: { scope: 'batch' } }],
