@@ -52,6 +52,13 @@ export type WireClosing = XStatic<typeof ClosingSchema>;
 export const PaidRewardSchema = object({ rollout_id: text, group_id: text, rollout_index: count, reward: number, metrics: byName(number) });
 export type WirePaidReward = XStatic<typeof PaidRewardSchema>;
 
+/** One line of `rollouts/step-000012_advantages.jsonl`: the mean advantage of the trained tokens of a rollout, and of each turn if turns have different ones. */
+export const AdvantageSchema = object(
+  { rollout_id: text, group_id: text, rollout_index: count, advantage: number },
+  { /** Null for a turn without a trained token. [turns] */ turn_advantages: listOf(numberOrNull) },
+);
+export type WireAdvantage = XStatic<typeof AdvantageSchema>;
+
 /** Separates two attempts at a step: the lines before it are not used. */
 export const RestartSchema = object({ restarted: only(true), step: count });
 export type WireRestart = XStatic<typeof RestartSchema>;

@@ -3,6 +3,7 @@ import { IMAGE_MARK } from '../core/message.ts';
 import { unpackInt32 } from '../schemas/packed-array.ts';
 import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 import { type Fields, fieldsOf, listOf, numberOf, textOf } from './loose-fields.ts';
+import type { RolloutCredit, TurnFigures } from './credit-wire.ts';
 import type { Asked, Content, Message, Part } from './view-wire.ts';
 
 /** The prompt of a record: its messages, or for a rollout of a training step its decoded tokens. Empty if those are not available. */
@@ -23,6 +24,24 @@ export function promptOf(record: Fields, tokenizer: ModelTokenizer | null): Mess
 
 /** Everything after the prompt: messages if they have calls or images that segments lack, else segments by writer. */
 export function partsOf(record: Fields): Part[] {
+  return withTurns(writtenParts(record), listOf(record['turn_rewards']).map(numberOf), (reward) => ({ reward }));
+}
+
+/** The parts with the advantage of each turn, where turns have different ones. */
+export function withTurnAdvantages(parts: readonly Part[], { turn_advantages: advantages }: RolloutCredit): Part[] {
+  return withTurns(parts, advantages ?? [], (advantage) => ({ advantage }));
+}
+
+/** Adds what is known of each turn to the model's part, unless parts are no turns, as when the whole episode is one message. */
+function withTurns(parts: readonly Part[], values: readonly (number | null)[], figure: (value: number) => TurnFigures): Part[] {
+  const turns = parts.filter(({ kind }) => kind === 'model');
+  return parts.map((part) => {
+    const value = turns.length === values.length && part.kind === 'model' ? values[turns.indexOf(part)]! : null;
+    return value === null ? part : { ...part, ...figure(value) };
+  });
+}
+
+function writtenParts(record: Fields): Part[] {
   const completion = listOf(record['completion']).map(fieldsOf);
   const segments = listOf(record['segments']).map(fieldsOf);
   const isRich = completion.some(

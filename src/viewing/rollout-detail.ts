@@ -2,11 +2,11 @@
 import { unpackFloat64, unpackInt32 } from '../schemas/packed-array.ts';
 import { type Fields, factsOf, fieldsOf, listOf, numberOf, textOf } from './loose-fields.ts';
 import type { OpenRun } from './open-run.ts';
-import { askedOf, partsOf, promptOf } from './record-parts.ts';
+import { askedOf, partsOf, promptOf, withTurnAdvantages } from './record-parts.ts';
 import { parsedRecord } from './rollout-reader.ts';
 import type { TableFigures } from './rollout-table.ts';
 import { tokenTexts } from './run-tokenizers.ts';
-import { stepAdvantages } from './step-advantages.ts';
+import { NO_CREDIT, stepAdvantages } from './step-advantages.ts';
 import { ViewRequestError } from './view-problem.ts';
 import type { RolloutDetail, RolloutPlace, RolloutTokens } from './view-wire.ts';
 
@@ -20,11 +20,11 @@ export async function rolloutDetail(run: OpenRun, place: RolloutPlace): Promise<
   const needsTokenizer = typeof record['ids'] === 'string';
   const tokenizer = needsTokenizer ? (await run.tokenizer()).tokenizer : null;
   const asked = await run.askedLines(set).line(line.rollout_id);
-  const { values } = set.set.kind === 'step' ? await stepAdvantages(run, set.set) : { values: () => null };
+  const credit = set.set.kind === 'step' ? (await stepAdvantages(run, set, table)).of(row) : NO_CREDIT;
   return {
     line,
     prompt: promptOf(record, tokenizer),
-    parts: partsOf(record),
+    parts: withTurnAdvantages(partsOf(record), credit),
     answer: record['answer'] ?? null,
     info: record['info'] ?? null,
     error: errorOf(record),
@@ -33,7 +33,7 @@ export async function rolloutDetail(run: OpenRun, place: RolloutPlace): Promise<
     facts: factsOfRollout(record, table.figures(row)),
     siblings: lines,
     has_tokens: await hasTokens(run, record),
-    advantage: values(table, row),
+    ...credit,
   };
 }
 
@@ -108,6 +108,7 @@ function factsOfRollout(record: Fields, { isUnpaid }: Pick<TableFigures, 'isUnpa
     'context cut': record['is_cut'] === true ? 'yes' : null,
     'reward to come': isUnpaid ? 'yes' : null,
     'tokens left out': record['thinned'] === true ? 'yes, of an old step' : null,
+    'turn rewards': shownRewards(record),
     attempts: record['attempts'],
     seed: record['seed'],
     'seconds in all': seconds(timing['total']),
@@ -122,4 +123,10 @@ function factsOfRollout(record: Fields, { isUnpaid }: Pick<TableFigures, 'isUnpa
       .map((tool) => textOf(fieldsOf(tool)['name']))
       .join(', '),
   });
+}
+
+/** Null if the rollout has none. They are next to the turns too, unless several turns are one message. */
+function shownRewards(record: Fields): string | null {
+  const rewards = listOf(record['turn_rewards']).map(numberOf);
+  return rewards.length === 0 ? null : rewards.map((reward) => reward ?? 'none').join(', ');
 }

@@ -3,6 +3,7 @@ import { join, relative } from 'node:path';
 import { rewardsPath } from '../trainer/records/paid-rewards.ts';
 import { playedByText } from '../trainer/records/usable-version.ts';
 import { keptSteps } from '../trainer/records/kept-steps.ts';
+import { advantagesPath } from '../trainer/records/step-advantages.ts';
 import type { FoundRun } from './find-runs.ts';
 import type { IndexedFile } from './rollout-index.ts';
 import type { RolloutSet } from './view-wire.ts';
@@ -14,6 +15,8 @@ export interface SetFile {
   readonly asked: IndexedFile;
   /** The rewards that its rollouts got later; null if none can. The file may be missing. */
   readonly rewards: IndexedFile | null;
+  /** The advantages of a step of training; null for other sets. The file may be missing. */
+  readonly advantages: IndexedFile | null;
 }
 
 /**
@@ -24,7 +27,7 @@ export async function rolloutSets({ directory, kind }: FoundRun, playedBy: Reado
   if (kind === 'evaluation') {
     const at = (name: string) => ({ directory, name, isPacked: false });
     const set = { id: 'results', title: 'Rollouts', kind: 'results', step: null } as const;
-    return [{ set, file: at('results.jsonl'), asked: at('asked.jsonl'), rewards: null }];
+    return [{ set, file: at('results.jsonl'), asked: at('asked.jsonl'), rewards: null, advantages: null }];
   }
   const titleOf = (step: number) => [`Evaluation after step ${step}`, playedByText(step, playedBy.get(step) ?? null)].filter(Boolean).join(', ');
   return [...(await setsOf(directory, 'evaluations', titleOf)), ...(await setsOf(directory, 'rollouts', (step) => `Step ${step}`))];
@@ -46,6 +49,7 @@ async function setsOf(directory: string, folder: 'evaluations' | 'rollouts', tit
         isPacked: kept !== 'live',
       },
       rewards: { directory, name: rewardsPath(name), isPacked: kept !== 'live' },
+      advantages: kind === 'step' ? { directory, name: advantagesPath(name), isPacked: kept !== 'live' } : null,
     };
   });
 }

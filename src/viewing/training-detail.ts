@@ -47,12 +47,12 @@ export async function stepDetail(run: OpenRun, step: number): Promise<StepDetail
     const reader = await run.reader(file);
     const table = await reader.table();
     isComplete &&= table.isComplete;
-    const advantages = await stepAdvantages(run, file.set);
+    const advantages = await stepAdvantages(run, file, table);
     problem ??= advantages.problem;
     const rows = [...table.rows];
     const lines = await reader.rolloutLines(table, rows);
     for (const members of Map.groupBy(rows.keys(), (i) => lines[i]!.group).values()) {
-      const rollouts = members.map((i) => ({ ...lines[i]!, advantage: advantages.values(table, rows[i]!) })).toSorted((a, b) => a.index - b.index);
+      const rollouts = members.map((i) => ({ ...lines[i]!, ...advantages.of(rows[i]!) })).toSorted((a, b) => a.index - b.index);
       groups.push({ set: file.set.id, group: rollouts[0]!.group, question: rollouts[0]!.question, rollouts });
     }
   }

@@ -2,6 +2,7 @@
  * The data that the page of `vf-view` reads, over HTTP or from an exported file: only types, which the page and the server share. Keys are in snake_case. Lines of
  * results and their parts have the names from docs/results.md and docs/training-run.md. Unknown numbers are null.
  */
+import type { RolloutCredit, TurnFigures } from './credit-wire.ts';
 
 import type { Estimate, RunLine, RunList } from './run-list-wire.ts';
 
@@ -105,7 +106,7 @@ export interface RolloutLine {
 export type TranscriptLine = RolloutLine & { readonly parts: readonly Part[] };
 
 /** `GET api/rollout?run=ID&set=SET&group=G&index=I`. */
-export interface RolloutDetail {
+export interface RolloutDetail extends RolloutCredit {
   readonly line: RolloutLine;
   readonly prompt: readonly Message[];
   /** Everything after the prompt, in order, with its writer: `model`, `observation`, `corrective`, `prefill` or, for a chat, the role. */
@@ -124,8 +125,6 @@ export interface RolloutDetail {
   readonly siblings: readonly RolloutLine[];
   /** True if `api/tokens` has its tokens. */
   readonly has_tokens: boolean;
-  /** Its advantage in training; null if the credit is not recomputed, and for evaluations. */
-  readonly advantage: number | null;
 }
 
 export interface Message extends Pick<Part, 'content' | 'tool_calls'> {
@@ -136,7 +135,7 @@ export type Content =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'image'; readonly sha256: string; readonly width: number; readonly height: number };
 
-export interface Part {
+export interface Part extends TurnFigures {
   readonly kind: string;
   readonly content: readonly Content[];
   readonly tool_calls: readonly { readonly id: string; readonly name: string; readonly arguments: string }[];
@@ -203,7 +202,7 @@ export interface StepGroup {
   readonly set: string;
   readonly group: string;
   readonly question: string;
-  readonly rollouts: readonly (RolloutLine & { readonly advantage: number | null })[];
+  readonly rollouts: readonly (RolloutLine & RolloutCredit)[];
 }
 
 /** `GET api/held-out?run=ID&group=G`: one held-out row in every evaluation. */

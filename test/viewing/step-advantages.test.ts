@@ -52,6 +52,38 @@ describe('stepAdvantages', () => {
     );
   });
 
+  it('gives those that the step recorded, by turn where turns differ, whatever the credit, and the rewards of turns next to them', async () => {
+    const run = writeTraining(join(root, 'recorded'), '[algorithm.advantage]\nuse = "./gone.ts"\n');
+    const segments = ['one', 'two'].flatMap((text) => [
+      { kind: 'model', text },
+      { kind: 'observation', text: 'more' },
+    ]);
+    const rows = [0, 1, 2].map((index) => ({ group: 'a', index, more: { segments, ...(index === 1 ? { turn_rewards: [0.5, null] } : {}) } }));
+    writeFileSync(join(run, 'rollouts/step-000001.jsonl'), stepText(1, rows));
+    const line = (index: number, more: object) => `${JSON.stringify({ rollout_id: `a/${index}`, group_id: 'a', rollout_index: index, ...more })}\n`;
+    const file = join(run, 'rollouts/step-000001_advantages.jsonl');
+    writeFileSync(file, line(0, { advantage: 0.25 }) + line(1, { advantage: -0.5, turn_advantages: [null, -0.5] }) + '{"torn');
+    const { source } = await openView({ folder: run, tokenizer: undefined });
+    const { groups, advantages_problem: problem } = await source.step('.', 1);
+    expect(problem).toBeNull();
+    expect(groups[0]!.rollouts.map(({ advantage, turn_advantages: turns }) => [advantage, turns])).toEqual([
+      [0.25, null],
+      [-0.5, [null, -0.5]],
+      [null, null],
+    ]);
+    const detail = await source.rollout({ run: '.', set: 'step/1', group: 'a', index: 1 });
+    expect(detail.parts.map(({ kind, reward, advantage }) => [kind, reward, advantage])).toEqual([
+      ['model', 0.5, undefined],
+      ['observation', undefined, undefined],
+      ['model', undefined, -0.5],
+      ['observation', undefined, undefined],
+    ]);
+    expect(detail.facts).toContainEqual({ name: 'turn rewards', value: '0.5, none' });
+    writeFileSync(file, '');
+    rmSync(file);
+    expect((await source.step('.', 1)).advantages_problem).toMatch(/not shown before the step is trained: this run has another credit/);
+  });
+
   it('says why it has none where rewards are compared beyond a row', async () => {
     const run = writeTraining(join(root, 'batch'), '[algorithm.advantage]\nscope = "batch"\n');
     const { source } = await openView({ folder: run, tokenizer: undefined });

@@ -111,6 +111,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
       checkpoints,
     });
     records.row({ kind: 'step', step, values });
+    await records.rollouts.credit(work, step);
     await records.sourceTexts(batch);
     guards.notice({ ...batch, values, update });
     budget.finishStep();

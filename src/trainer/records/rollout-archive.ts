@@ -13,9 +13,9 @@ import { ResultsError } from '../../core/errors.ts';
 import { readLines, replaceFile } from '../../files/json-lines.ts';
 import { thinLine } from './trajectory-record.ts';
 
-/** Files of any kind in a folder of rollouts: of a step or phase, or the calls to models or later rewards of one. Another spelling of the step's number is not the trainer's. */
-const FILE = /^(step-(\d{6}|[1-9]\d{6,})(?:\.[A-Za-z0-9-]+)*(?:_rewards)?\.jsonl)(\.thin)?(\.gz)?$/;
-const WITHOUT_TOKENS = /(?:\.asked|_rewards)\.jsonl/;
+/** Files of any kind in a folder of rollouts: of a step or phase, or the calls to models, later rewards or advantages of one. Another spelling of the step's number is not the trainer's. */
+const FILE = /^(step-(\d{6}|[1-9]\d{6,})(?:\.[A-Za-z0-9-]+)*(?:_rewards|_advantages)?\.jsonl)(\.thin)?(\.gz)?$/;
+const WITHOUT_TOKENS = /(?:\.asked|_rewards|_advantages)\.jsonl/;
 const THIN = '.thin.gz';
 const WHOLE = '.gz';
 /** Log-probs and ids hardly compress: the thorough level takes twice as long for 5 % less. */

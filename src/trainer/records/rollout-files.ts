@@ -14,10 +14,12 @@ import { parseWire } from '../../schemas/results.ts';
 import { ClosingSchema, RestartSchema, type WireClosing, type WireRestart } from '../../schemas/training-records.ts';
 import { rewardsPath, writePaidRewards } from './paid-rewards.ts';
 import { recoverLines } from './recover-lines.ts';
+import { advantagesPath, writeAdvantages } from './step-advantages.ts';
 import { archiveRollouts, discardArchived, restoreRollouts, type Thinning } from './rollout-archive.ts';
 import { askedPath, StepAsked } from './step-asked.ts';
 import { isCompleteFile, readIds } from './step-file.ts';
 import { parseTrajectory, trajectoryRecord } from './trajectory-record.ts';
+import type { CreditedBatch } from '../credit.ts';
 import type { Trajectory } from '../trajectory.ts';
 import type { PhaseName, RolloutStore, StepRollouts } from '../trajectory-source.ts';
 
@@ -75,7 +77,7 @@ export class RolloutFiles implements RolloutStore {
     const trace = this.#trace;
     const onTrace = trace === null ? () => {} : (records: readonly TraceRecord[]) => trace.add(place, records);
     const opened = await OpenStep.open(path, step, { redact: this.#redact, asked, onTrace, onAdded: (added) => this.#count(step, added) });
-    if (!opened.isComplete) await remove(rewardsPath(path));
+    if (!opened.isComplete) for (const outdated of [rewardsPath(path), advantagesPath(path)]) await remove(outdated);
     return opened;
   }
 
@@ -104,11 +106,16 @@ export class RolloutFiles implements RolloutStore {
   /** Deletes the rollouts of a phase, which must not be open. Throws ResultsError if it cannot. */
   async discard(step: number, phase?: string): Promise<void> {
     const own = this.#path(step, phase);
-    for (const path of [own, askedPath(own), rewardsPath(own)]) await remove(path);
+    for (const path of [own, askedPath(own), rewardsPath(own), advantagesPath(own)]) await remove(path);
   }
 
   pay(paid: readonly Trajectory[], step: number, phase?: string): Promise<void> {
     return writePaidRewards(this.#path(step, phase), paid);
+  }
+
+  /** Keeps the advantages with which a step trained, if it has rollouts on file. */
+  async credit(credited: CreditedBatch, step: number): Promise<void> {
+    if ((await this.phases()).some((phase) => phase.step === step)) await writeAdvantages(advantagesPath(this.#path(step)), credited);
   }
 
   /** Keeps the rollouts of earlier steps in little space; see rollout-archive.ts. Throws ResultsError if it cannot. Needs the run's lock. */

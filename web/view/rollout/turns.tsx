@@ -2,7 +2,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Content, Part } from '../../../src/viewing/view-wire.ts';
-import { formatCount } from '../figures/numbers.ts';
+import { formatCount, formatDifference, formatReward } from '../figures/numbers.ts';
 import { plainText } from '../text/marked-text.ts';
 import { Label } from '../text/label.tsx';
 import { LongText } from '../text/long-text.tsx';
@@ -55,6 +55,16 @@ export function Turn({ part, run, folds = false }: TurnProps): VNode {
     <li class={`turn ${style}`}>
       <div class="turn-writer" title={`Written by: ${plainText(name)}`}>
         <Label text={name} />
+        {part.reward !== undefined && (
+          <small class="turn-figure number" title="What the environment said that this turn was worth by itself">
+            reward {formatReward(part.reward)}
+          </small>
+        )}
+        {part.advantage !== undefined && (
+          <small class="turn-figure number" title="The advantage with which the tokens of this turn were trained">
+            advantage {formatDifference(part.advantage)}
+          </small>
+        )}
       </div>
       <div class="turn-body">
         {part.reasoning !== undefined && <Thoughts text={part.reasoning} />}

@@ -15,7 +15,11 @@ export function Verdict({ detail }: { readonly detail: RolloutDetail }): VNode {
       <div class="verdict-reward">
         <span class="headline-name">Reward</span>
         <span class="headline-value">{line.reward === null ? 'failed' : formatReward(line.reward)}</span>
-        {advantage !== null && <span class="quiet-text">advantage {formatDifference(advantage)}</span>}
+        {advantage !== null && (
+          <span class="quiet-text">
+            {detail.turn_advantages === null ? 'advantage' : 'mean advantage'} {formatDifference(advantage)}
+          </span>
+        )}
         <span class="quiet-text">
           <Label text={line.stop} />, {formatCount(line.turns)} {line.turns === 1 ? 'turn' : 'turns'}
           {line.tokens !== null && `, ${formatCount(line.tokens)} tokens`}

@@ -1,5 +1,6 @@
-/** One group of a step: its question, and per rollout the reward as a dot above, the advantage as a bar below. */
+/** One group of a step: its question, and per rollout the reward as a dot above, the advantage as a bar below, one for each turn where turns have different ones. */
 import type { VNode } from 'preact';
+import type { RolloutCredit } from '../../../src/viewing/credit-wire.ts';
 import type { StepGroup } from '../../../src/viewing/view-wire.ts';
 import { formatDifference, formatReward } from '../figures/numbers.ts';
 import type { Route } from '../route/route.ts';
@@ -48,7 +49,7 @@ export function GroupRow({ group, range, reach, route }: GroupRowProps): VNode {
             key={rollout.index}
             class="group-rollout"
             href={formatRoute('rollout', { run, set: group.set, group: group.group, index: rollout.index })}
-            title={`Rollout ${rollout.index}: ${rollout.reward === null ? 'failed' : `reward ${formatReward(rollout.reward)}`}${rollout.advantage === null ? '' : `, advantage ${formatDifference(rollout.advantage)}`}`}
+            title={`Rollout ${rollout.index}: ${rollout.reward === null ? 'failed' : `reward ${formatReward(rollout.reward)}`}${creditText(rollout)}`}
           >
             <span class="group-reward">
               {rollout.reward === null ? (
@@ -57,14 +58,23 @@ export function GroupRow({ group, range, reach, route }: GroupRowProps): VNode {
                 <span class="group-dot" style={{ bottom: `${share(rollout.reward, range) * 100}%` }} />
               )}
             </span>
-            <span class="group-advantage">
-              <Bar advantage={rollout.advantage} reach={reach} />
+            <span class="group-advantages">
+              {(rollout.turn_advantages ?? [rollout.advantage]).map((advantage, turn) => (
+                <span class="group-advantage" key={turn}>
+                  <Bar advantage={advantage} reach={reach} />
+                </span>
+              ))}
             </span>
           </a>
         ))}
       </div>
     </li>
   );
+}
+
+function creditText({ advantage, turn_advantages: turns }: RolloutCredit): string {
+  if (turns !== null) return `, advantages by turn ${turns.map((each) => (each === null ? 'none' : formatDifference(each))).join(', ')}`;
+  return advantage === null ? '' : `, advantage ${formatDifference(advantage)}`;
 }
 
 function Bar({ advantage, reach }: { readonly advantage: number | null; readonly reach: number }): VNode | null {

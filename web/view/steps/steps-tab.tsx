@@ -130,5 +130,10 @@ function rangeOf({ groups }: StepDetail): readonly [number, number] {
 }
 
 function reachOf({ groups }: StepDetail): number {
-  return Math.max(1e-9, ...groups.flatMap(({ rollouts }) => rollouts.map(({ advantage }) => Math.abs(advantage ?? 0))));
+  return Math.max(
+    1e-9,
+    ...groups.flatMap(({ rollouts }) =>
+      rollouts.flatMap(({ advantage, turn_advantages: turns }) => (turns ?? [advantage]).map((each) => Math.abs(each ?? 0))),
+    ),
+  );
 }
