@@ -88,6 +88,8 @@ export const trainingSummarySchema = closed(
     skip_reasons: listOf(closed({ kind: textOrNull, text, steps: count })),
     /** Rollouts of training by stop condition, most frequent first; absent without any. */
     stop_conditions: byName(count),
+    /** Metrics of the credit by their names without `credit/`, in its order, the first five; absent if it has none. */
+    credit: listOf(closed({ name: text, first: rewardAt, last: rewardAt })),
     /** Files with the rows of a source, such as the programs that the policy invented; absent if it gave none. */
     source_files: listOf(text),
   },

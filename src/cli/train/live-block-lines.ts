@@ -1,12 +1,13 @@
 /** Renders the live view of a training run as lines, each at most `columns` wide. */
 import { type LiveState, secondsLeft, stepsDone } from './live-state.ts';
 import { barLine } from '../live-block.ts';
-import { policyFigures, secondsText, sourceFigures } from './plain-lines.ts';
+import { ownFigures, policyFigures, secondsText } from './plain-lines.ts';
 import { curveRows } from '../../reports/text/curve-rows.ts';
 import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
 import { noPaint, type Paint } from '../../reports/text/paint.ts';
 import { clip, escapeControls } from '../../reports/text/terminal-text.ts';
-import { STOP_PREFIX } from '../../trainer/records/metrics.ts';
+import { CREDIT_PREFIX } from '../../trainer/credit.ts';
+import { SOURCE_PREFIX, STOP_PREFIX } from '../../trainer/records/metrics.ts';
 import { type MetricsRow, metricValue, type TrainingPhase } from '../../trainer/training-observer.ts';
 import { stepTime } from '../../reports/training/step-time.ts';
 
@@ -26,7 +27,8 @@ export function liveBlockLines(state: LiveState, { columns, seconds, paint = noP
     ['now', clip(nowText(state), room)],
     ...rewardLines(state, { room, paint }).map((text, i): [string, string] => [i === 0 ? 'reward' : '', text]),
     [state.evaluationLabel, heldOutText(state.evaluations, { room, paint })],
-    ['source', row === null ? null : clip(sourceFigures(row).join(' · '), room)],
+    ['source', row === null ? null : clip(ownFigures(row, SOURCE_PREFIX).join(' · '), room)],
+    ['credit', row === null ? null : clip(ownFigures(row, CREDIT_PREFIX).join(' · '), room)],
     ['ended by', row === null ? null : clip(stopsText(row), room)],
     ['last step', row === null ? null : timeBar(row, { room, paint })],
     ['tokens', row === null ? null : clip(tokensText(row), room)],

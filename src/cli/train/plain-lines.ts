@@ -1,4 +1,5 @@
 /** Renders rows and events of a training run as log lines. Each is a single line, regardless of the contents of messages. */
+import { CREDIT_PREFIX } from '../../trainer/credit.ts';
 import { SOURCE_PREFIX, TASK_PREFIX } from '../../trainer/records/metrics.ts';
 import { type MetricsRow, metricValue, type TrainingEvent } from '../../trainer/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
@@ -7,7 +8,8 @@ import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts
 import { stepTime } from '../../reports/training/step-time.ts';
 import { nllName } from '../../reports/training/supervised-curves.ts';
 
-const MOST_SOURCE_FIGURES = 5;
+/** Of a source or a credit. */
+const MOST_OWN_FIGURES = 5;
 
 /** `step 12/30  reward 0.641  entropy 0.21  |Δlogp| 2.1e-6  kl 0.003  4.2 s (sample 2.9, train 0.8, publish 0.1)`. */
 export function stepLine(row: MetricsRow, steps: number): string {
@@ -17,7 +19,8 @@ export function stepLine(row: MetricsRow, steps: number): string {
     ...(metricValue(row, 'reward_mean') === null && hasDemonstrations(row) ? [] : [`reward ${meanText(metricValue(row, 'reward_mean'))}`]),
     ...lossText(row),
     ...taskRewards(row),
-    ...sourceFigures(row),
+    ...ownFigures(row, SOURCE_PREFIX),
+    ...ownFigures(row, CREDIT_PREFIX),
     ...policyFigures(row),
     ...(failed === 0 ? [] : [`${plural(failed, 'rollout')} failed${unplayedText(row)}`]),
     ...((metricValue(row, 'optimizer_steps') ?? 1) === 0 ? ['no update'] : []),
@@ -85,10 +88,10 @@ export function policyFigures(row: MetricsRow): string[] {
   ];
 }
 
-/** The first metrics of a source, by their names: `valid 0.62`. A source lists its most important metrics first. */
-export function sourceFigures({ values }: MetricsRow): string[] {
-  const known = Object.entries(values).flatMap(([name, value]) => (name.startsWith(SOURCE_PREFIX) && value !== null ? [{ name, value }] : []));
-  return known.slice(0, MOST_SOURCE_FIGURES).map(({ name, value }) => `${escapeControls(name.slice(SOURCE_PREFIX.length))} ${figureText(value)}`);
+/** The first metrics of a source or a credit, by their names without the prefix: `valid 0.62`. It lists its most important ones first. */
+export function ownFigures({ values }: MetricsRow, prefix: string): string[] {
+  const known = Object.entries(values).flatMap(([name, value]) => (name.startsWith(prefix) && value !== null ? [{ name, value }] : []));
+  return known.slice(0, MOST_OWN_FIGURES).map(({ name, value }) => `${escapeControls(name.slice(prefix.length))} ${figureText(value)}`);
 }
 
 /** `search 0.641, sums 0.912`, or nothing if rows have no tasks. */

@@ -3,6 +3,7 @@ import type { MetricsRow } from '../../trainer/training-observer.ts';
 import type { EvaluationLabel } from '../training/evaluation-label.ts';
 import { metricValue } from '../../trainer/training-observer.ts';
 import { evaluationsOf } from '../../trainer/records/usable-version.ts';
+import { creditMetrics } from '../training/credit-metrics.ts';
 import { supervisedCurves } from '../training/supervised-curves.ts';
 import { COLORS, RUN_COLORS } from './chart-theme.ts';
 import {
@@ -205,6 +206,7 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
     },
     gradient,
     { title: 'sampled tokens per rollout', lines: [line('tokens_per_rollout', COLORS.blue)], range: { from: 0 } },
+    ...creditMetrics(rows).map((name) => ({ title: name, lines: [withGaps(name, COLORS.green)] })),
     seconds,
   ];
 }

@@ -8,7 +8,7 @@ import type { CurvePoint } from '../text/curve-rows.ts';
 import { countText, durationText, figureText, intervalText, meanText, plural, tallyText } from '../text/number-text.ts';
 import type { NextCommand } from '../text/own-command.ts';
 import { Report, type ReportView } from '../text/report.ts';
-import { clip } from '../text/terminal-text.ts';
+import { clip, escapeControls } from '../text/terminal-text.ts';
 import type { EvaluationLabel } from './evaluation-label.ts';
 
 export interface TrainingSummaryView extends ReportView {
@@ -115,7 +115,10 @@ function addFigures(report: Report, summary: TrainingSummary): void {
   if (events > 0) report.line('events', `${countText(events)} in events.jsonl`);
 }
 
-function addRolloutFigures(report: Report, { groups, rollouts: { finished, failed, unplayed = 0 }, stopConditions }: TrainingSummary): void {
+function addRolloutFigures(
+  report: Report,
+  { groups, rollouts: { finished, failed, unplayed = 0 }, stopConditions, credit = [] }: TrainingSummary,
+): void {
   report.line(
     'groups',
     `${countText(groups.trained)} trained, ${countText(groups.constant)} with equal rewards, ${countText(groups.tooSmall)} too small`,
@@ -126,6 +129,11 @@ function addRolloutFigures(report: Report, { groups, rollouts: { finished, faile
     failed === 0 ? 'dim' : 'red',
   );
   if (stopConditions !== undefined) report.line('ended by', tallyText(stopConditions));
+  for (const { name, first, last } of credit)
+    report.line(
+      'credit',
+      escapeControls(`${name} ${figureText(first.value)} at ${countText(first.step)}, ${figureText(last.value)} at ${countText(last.step)}`),
+    );
 }
 
 function unplayedText(count: number): string {

@@ -14,6 +14,8 @@ import { sourceFiles } from '../../trainer/records/source-files.ts';
 import type { TrainingPaths, TrainingOutcome } from '../../trainer/training-session.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { metricValue } from '../../trainer/training-observer.ts';
+import { CREDIT_PREFIX } from '../../trainer/credit.ts';
+import { creditMetrics } from './credit-metrics.ts';
 import { type LossAt, supervisedCurves } from './supervised-curves.ts';
 
 export interface TrainingRecord {
@@ -76,6 +78,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
   const total = (metric: string) => sum(steps, metric);
   const unplayed = total('rollouts_unplayed');
   const stops = stopConditions(steps);
+  const credit = creditFigures(steps);
   const seconds = wallSeconds(steps, evaluations);
   const stepSeconds = total('step_seconds');
   const skipped = steps.filter(isSkipped).length;
@@ -103,6 +106,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     },
     ...(skipReasons.length === 0 ? {} : { skipReasons: [...skipReasons] }),
     ...(stops.length === 0 ? {} : { stopConditions: Object.fromEntries(stops) }),
+    ...(credit.length === 0 ? {} : { credit }),
     tokens: { sampled: total('sampled_tokens'), trained: total('trained_tokens'), forwarded: total('forwarded_tokens') },
     tokensPerSecond: {
       sampled: sampledRate(steps),
@@ -145,6 +149,14 @@ function stopConditions(steps: readonly MetricsRow[]): [stop: string, count: num
   return counts.toSorted(([a, m], [b, n]) => n - m || (a < b ? -1 : 1));
 }
 
+/** The first and the last value of each metric of the credit that was measured. */
+function creditFigures(steps: readonly MetricsRow[]): NonNullable<TrainingSummary['credit']> {
+  return creditMetrics(steps).map((name) => {
+    const known = measured(steps, name);
+    return { name: name.slice(CREDIT_PREFIX.length), first: known[0]!, last: known.at(-1)! };
+  });
+}
+
 function wallSeconds(steps: readonly MetricsRow[], evaluations: readonly MetricsRow[]): TrainingSummary['seconds'] {
   const [rollouts, forward, backward, update, publish] = (['rollouts', 'forward', 'backward', 'update', 'publish'] as const).map((phase) =>
     sum(steps, `${phase}_seconds`),
@@ -158,11 +170,15 @@ function wallSeconds(steps: readonly MetricsRow[], evaluations: readonly Metrics
 }
 
 function trainingReward(steps: readonly MetricsRow[]): TrainingSummary['reward'] {
-  const known = steps.flatMap((row): RewardAt[] => {
-    const value = metricValue(row, 'reward_mean');
+  const known = measured(steps, 'reward_mean');
+  return known.length === 0 ? null : { first: known[0]!, last: known.at(-1)!, best: highest(known) };
+}
+
+function measured(rows: readonly MetricsRow[], metric: string): RewardAt[] {
+  return rows.flatMap((row) => {
+    const value = metricValue(row, metric);
     return value === null ? [] : [{ step: row.step, value }];
   });
-  return known.length === 0 ? null : { first: known[0]!, last: known.at(-1)!, best: highest(known) };
 }
 
 function heldOutReward(evaluations: readonly MetricsRow[]): TrainingSummary['heldOut'] {

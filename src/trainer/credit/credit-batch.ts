@@ -16,8 +16,10 @@ import {
   type TrainingSequence,
 } from '../credit.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
+import { meanOrNull } from './group-credit.ts';
 import { creditable, penaltyValues, rewardPenalties } from './kl-penalty.ts';
 import { turnsOf } from './rollout-turns.ts';
+import { TURN_CREDIT } from './turn-credit.ts';
 
 export interface CreditOptions {
   readonly config: Pick<TrainingConfig, 'algorithm' | 'rollouts'>;
@@ -49,10 +51,19 @@ export async function creditBatch(credit: Credit, trajectories: readonly Traject
       groups: groups.length,
       sequences_dropped: played.filter(({ reward }) => reward !== null).length - finished.length,
       ...penaltyValues(penalties, config.algorithm),
+      ...turnFigures(groups.flat(), config),
       ...assigned.values,
     },
     constantReason: assigned.constantReason ?? 'the credit of every rollout is 0',
   };
+}
+
+/** What the environment said that turns are worth, whatever the credit makes of it; nothing if it rewarded none, unless the credit reads it. */
+function turnFigures(rollouts: readonly CreditRollout[], { algorithm }: CreditOptions['config']): CreditedBatch['values'] {
+  const known = rollouts.flatMap(({ trajectory: { turnRewards = [] } }) => turnRewards.filter((reward) => reward !== null));
+  if (known.length === 0 && algorithm.advantage.use !== TURN_CREDIT) return {};
+  const turns = rollouts.reduce((sum, rollout) => sum + rollout.turns.length, 0);
+  return { 'credit/turn_reward_mean': meanOrNull(known), 'credit/turns_rewarded': turns === 0 ? null : known.length / turns };
 }
 
 /** The trajectory, which has a reward, as a credit sees it. */

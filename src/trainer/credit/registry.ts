@@ -6,12 +6,12 @@ import type { Credit, OwnCredit } from '../credit.ts';
 import { checkedCredit } from './checked-credit.ts';
 import { groupCredit } from './group-credit.ts';
 import { ScopeCredit } from './scope-credit.ts';
-import { turnCredit } from './turn-credit.ts';
+import { TURN_CREDIT, turnCredit } from './turn-credit.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 
 const CREDITS: Readonly<Record<string, (config: Pick<TrainingConfig, 'algorithm' | 'rollouts'>) => Credit>> = {
   outcome: (config) => (config.algorithm.advantage.scope === 'group' ? groupCredit(config) : new ScopeCredit(config)),
-  turns: turnCredit,
+  [TURN_CREDIT]: turnCredit,
 };
 
 /** The built-in credit that `[algorithm.advantage]` describes. Throws ConfigError for an unknown one. */

@@ -13,7 +13,7 @@ import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 import type { Credit, CreditAssignment, CreditBatch, CreditRollout } from '../credit.ts';
 import { withConstantGroups } from './constant-groups.ts';
 import { groupAdvantages } from './group-advantages.ts';
-import { type CreditConfig, meanOrNull, scopeKey } from './group-credit.ts';
+import { type CreditConfig, scopeKey } from './group-credit.ts';
 
 const schema = closed(
   {},
@@ -24,6 +24,9 @@ const schema = closed(
     turn_weight: { type: 'number', minimum: 0 },
   },
 );
+
+/** The name of this credit in `algorithm.advantage.use`. */
+export const TURN_CREDIT = 'turns';
 
 interface TurnArgs {
   readonly estimate: 'returns' | 'sum';
@@ -68,11 +71,8 @@ function assigned({ groups }: CreditBatch, args: TurnArgs, { algorithm: { advant
     const own = isAlone ? members.map(() => null) : args.estimate === 'sum' ? summed(members, args, compared) : returned(members, args, compared);
     members.forEach((member, i) => advantages.set(member, own[i]!));
   }
-  const rewards = groups.flat().flatMap(({ turns }) => turns.map(({ reward }) => reward));
-  const known = rewards.filter((reward) => reward !== null);
   return {
     advantages: groups.map((members) => members.map((member) => advantages.get(member)!)),
-    values: { 'credit/turn_reward_mean': meanOrNull(known), 'credit/turns_rewarded': rewards.length === 0 ? null : known.length / rewards.length },
     constantReason: `no two rollouts of the same ${scope === 'group' ? 'row' : 'scope'} have different rewards or returns in the same turn`,
   };
 }

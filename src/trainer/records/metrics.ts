@@ -126,7 +126,13 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     correction_max: 'Largest weight of the correction.',
     rpg_loss: 'The loss `rpg`.',
   }),
+  ...define('reward', {
+    'credit/turn_reward_mean':
+      'Mean reward that the environment gave to turns of finished rollouts; absent if it rewarded none. It is not part of `reward_mean`.',
+  }),
   ...define('share', {
+    'credit/turns_rewarded':
+      'Share of the turns of finished rollouts that the environment gave a reward; absent if it rewarded none, unless the credit is `turns`.',
     clip_fraction: 'Share of trained tokens whose ratio is outside its bounds.',
     clip_fraction_low: 'Share of trained tokens whose ratio is below the lower bound.',
     clip_fraction_high: 'Share of trained tokens whose ratio is above the upper bound.',

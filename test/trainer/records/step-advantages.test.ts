@@ -16,11 +16,11 @@ afterAll(() => rmSync(root, { recursive: true }));
 const TURNS = { ids: Int32Array.of(1, 2, 3, 4, 5, 6), targets: Int32Array.of(2, 3, 5), logProbs: Float64Array.of(-1, -1, -1) };
 
 /** Two rollouts of a row with two turns of two tokens and one. */
-const batchOf = (advantages: readonly [Advantage, Advantage], changes: object = {}, config: object = {}) =>
+const batchOf = (advantages: readonly [Advantage, Advantage], changes: object = {}, config: Record<string, unknown> = {}) =>
   creditBatch(
     { assign: () => ({ advantages: [advantages] }) },
     [0, 1].map((index) => trajectory(`1/${index}`, { ...TURNS, ...(index === 1 ? changes : {}) })),
-    { config: someConfig(config), step: 1, pass: passOver().pass },
+    { config: someConfig(config), step: 1, pass: passOver() },
   );
 
 async function written(...args: Parameters<typeof batchOf>): Promise<unknown[]> {

@@ -94,9 +94,13 @@ const FIRST = [
   'step_seconds',
 ];
 
+/** Metrics that a source or a credit of the user's own defines. */
+const OWN = /^(?:source|credit)\//;
+
 /** @param count The greatest number of names. */
 export function firstMetrics(names: readonly string[], count = 12): string[] {
-  const known = FIRST.filter((name) => names.includes(name));
+  const judged = FIRST.filter((name) => names.includes(name));
+  const known = judged.length === 0 ? [] : [judged[0]!, ...names.filter((name) => OWN.test(name)), ...judged.slice(1)];
   return known.length > 0 ? known.slice(0, count) : names.slice(0, count);
 }
 
