@@ -3,15 +3,23 @@ import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { GenerateOptions, SteppedPolicy, UpdatedPolicy } from '../trainer/stepped-policy.ts';
-import type { Advantage } from '../trainer/credit.ts';
+import type { Advantage, CreditFactory } from '../trainer/credit.ts';
 import type { Trajectory } from '../trainer/trajectory.ts';
 import type { TrainOptions } from './train.ts';
 
-/** As for `train`, without the options of a whole run. */
-export type GrpoTrainerOptions<R extends Row = Row> = Pick<
+type OfTrain<R extends Row> = Pick<
   TrainOptions<R>,
   'environment' | 'preset' | 'settings' | 'args' | 'maxWaitMs' | 'signal' | 'variables' | 'onNotice'
 >;
+
+/** As for `train`, without the options of a whole run. */
+export interface GrpoTrainerOptions<R extends Row = Row> extends OfTrain<R> {
+  /**
+   * Turns the rewards of a step into advantages, as a module of `algorithm.advantage.use` does that exports it as createCredit; it gets `settings.algorithm.advantage.args`.
+   * Its state is in checkpoints. @default the credit of the settings
+   */
+  readonly credit?: CreditFactory;
+}
 
 /** A policy that is sampled and trained. Its operations run one at a time, in the order of the calls. Dispose it at the end. */
 export interface GrpoTrainer<R extends Row = Row> extends AsyncDisposable {

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GrpoEnv, MockSearchEngine, toTrajectory } from 'vf-search/environments/grpo-000';
@@ -7,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ConfigError, ResultsError } from '../../src/core/errors.ts';
 import { type GrpoTrainer, openGrpoTrainer } from '../../src/library/open-grpo-trainer.ts';
 import { train } from '../../src/library/train.ts';
+import type { CreditFactory } from '../../src/trainer/credit.ts';
 import { rowsOfStep } from '../../src/trainer/sources/rows-of-step.ts';
 
 const SETTINGS = {
@@ -79,6 +81,48 @@ describe('openGrpoTrainer', { timeout: 120_000 }, () => {
       expect(now[i]).toHaveLength(targets.length);
       for (const [t, logProb] of now[i]!.entries()) expect(logProb).toBeCloseTo(logProbs![t]!, 3);
     }
+  });
+
+  it('takes a credit as a function, with its settings, checks and state', async () => {
+    const settings = { ...SETTINGS, algorithm: { advantage: { args: { rate: 0.5 } } } };
+    const credit: CreditFactory = ({ rate }) => {
+      let mean = 0;
+      return {
+        assign({ groups }) {
+          const before = mean;
+          for (const { reward } of groups.flat()) mean += Number(rate) * (reward - mean);
+          const advantages = groups.map((group) => group.map(({ turns }, i) => turns.map(() => i - before)));
+          return { advantages, values: { 'credit/before': before } };
+        },
+        saveState: (directory) => writeFile(join(directory, 'mean'), String(mean)),
+        loadState: async (directory) => void (mean = Number(readFileSync(join(directory, 'mean'), 'utf8'))),
+      };
+    };
+    await using own = await openGrpoTrainer({ ...OPTIONS, settings, credit });
+    expect(own.config.algorithm.advantage.use).toBe('environment');
+    const sampled = (await own.generate([own.environment.train.at(0)])).map((one, i) => ({ ...one, reward: i }));
+    expect((await own.updatePolicy(sampled)).metrics['credit/before']).toBe(0);
+    await own.saveCheckpoint(join(folder, 'own'));
+    expect(readdirSync(join(folder, 'own/credit'))).toEqual(['mean']);
+    const second = await own.updatePolicy(sampled);
+    expect(second.metrics['credit/before']).toBeGreaterThan(0);
+    await own.loadCheckpoint(join(folder, 'own'));
+    expect((await own.updatePolicy(sampled)).metrics['credit/before']).toBe(second.metrics['credit/before']);
+  });
+
+  it.each([
+    [
+      { credit: () => ({ assign: () => ({ advantages: [] }) }) },
+      /^assign of the credit of the option credit returned a wrong value in step 0: .*2 groups, got 0/,
+    ],
+    [{ credit: async () => null }, /^createCredit of of the option credit must not be async/],
+    [{ credit: './credit.ts' }, /credit/],
+    [
+      { credit: () => ({ assign: () => ({ advantages: [] }) }), settings: { ...SETTINGS, algorithm: { advantage: { use: 'turns' } } } },
+      /^openGrpoTrainer got the option credit and settings\.algorithm\.advantage\.use = "turns"\. Leave one of them out\.$/,
+    ],
+  ])('refuses %j before anything is opened', async (wrong, message) => {
+    await expect(openGrpoTrainer({ ...OPTIONS, ...(wrong as object) })).rejects.toThrow(message);
   });
 
   it('updates by advantages that the caller computed; samples of two calls in a step differ; without trajectories nothing changes', async () => {

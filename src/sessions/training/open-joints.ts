@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Environment } from '../../core/environment.ts';
+import { trainingRows } from '../../core/training-rows.ts';
 import { ConfigError, ownCodeText, VfError } from '../../core/errors.ts';
 import { userTextLines } from '../../files/user-lines.ts';
 import { environmentFunction, moduleFunction, optionalModuleFunction } from '../../registry/load-export.ts';
@@ -11,6 +12,7 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { ENVIRONMENT_CREDIT } from '../../trainer/config/own-credit.ts';
 import type { CreditFactory, OwnCredit } from '../../trainer/credit.ts';
 import { openCredit } from '../../trainer/credit/registry.ts';
+import { tryCredit } from '../../trainer/credit/try-credit.ts';
 import { assertRoleHasValues, withPlayedRoles } from '../../trainer/losses/loss-roles.ts';
 import { lossTerms } from '../../trainer/losses/loss-terms.ts';
 import type { LossTerm, PlayedRoles } from '../../trainer/token-loss.ts';
@@ -30,6 +32,8 @@ import { modelFolder } from '../policy/model-folder.ts';
 export interface JointOptions extends DemonstrationOptions {
   /** The environment was loaded from a module. */
   readonly hasModule: boolean;
+  /** The caller's own credit. @default the one that the settings name */
+  readonly credit?: CreditFactory;
 }
 
 /** The losses, the credit, the source and the demonstrations of a run. Throws ConfigError. */
@@ -40,7 +44,7 @@ export async function openJoints(
 ): Promise<Pick<TrainingRun, 'losses' | 'ownCredit' | 'tokenKinds' | 'createSource' | 'openDemonstrations'>> {
   const played = await openPlayedRoles(config, environment, { hasModule });
   const losses = await openLosses(config, environment, { played });
-  const ownCredit = await openOwnCredit(config, { hasModule });
+  const ownCredit = await openOwnCredit(config, { hasModule, environment, ...(options.credit === undefined ? {} : { credit: options.credit }) });
   const needsKinds = losses.some(({ loss }) => loss.needs.kinds === true) || openCredit(config, ownCredit).needs?.kinds === true;
   const createSource = await openSource(config, { ...options, hasModule, played });
   const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, options);
@@ -75,22 +79,35 @@ export async function openLosses(
   return lossTerms(config, { algorithm: config.algorithm, responseTokens: limits.responseTokens }, modules, played);
 }
 
-/** The credit of a module or of the environment; null for a built-in one. Throws ConfigError for one that cannot be opened, before any server is started. */
-export async function openOwnCredit(config: TrainingConfig, { hasModule = true }: Pick<SourceOptions, 'hasModule'> = {}): Promise<OwnCredit | null> {
+interface OwnCreditOptions extends Pick<SourceOptions, 'hasModule'>, Partial<Pick<JointOptions, 'credit'>> {
+  /** Its rows and metrics are those of the rollouts on which the credit is tried. @default made-up ones */
+  readonly environment?: Environment;
+}
+
+/** The credit of the caller, a module or the environment, tried on made-up rollouts; null for a built-in one. Throws ConfigError, before any server is started. */
+export async function openOwnCredit(config: TrainingConfig, options: OwnCreditOptions = {}): Promise<OwnCredit | null> {
+  const own = await foundCredit(config, options);
+  const { environment } = options;
+  const train = environment === undefined ? null : trainingRows(environment);
+  const rows = train === null ? [] : Array.from({ length: Math.min(2, train.length) }, (_, i) => train.at(i));
+  if (own === null) openCredit(config, own);
+  else await tryCredit(own, config, { rows, metrics: environment?.rubric.names ?? [] });
+  return own;
+}
+
+async function foundCredit(config: TrainingConfig, { hasModule = true, credit }: OwnCreditOptions): Promise<OwnCredit | null> {
   const { use } = config.algorithm.advantage;
   const { id } = config.environment;
-  let own: OwnCredit | null = null;
+  if (credit !== undefined) return { createCredit: credit, module: 'of the option credit' };
   if (isModulePath(use)) {
     const key = 'algorithm.advantage.use';
-    own = { createCredit: (await moduleFunction(use, 'createCredit', key)) as CreditFactory, module: `${use} (${key})` };
-  } else if (use === ENVIRONMENT_CREDIT) {
-    const createCredit = hasModule ? ((await environmentFunction(id, 'createCredit')) as CreditFactory | null) : null;
-    if (createCredit === null)
-      throw new ConfigError(`algorithm.advantage.use = "environment" needs an environment whose module exports createCredit, but ${id} exports none`);
-    own = { createCredit, module: id };
+    return { createCredit: (await moduleFunction(use, 'createCredit', key)) as CreditFactory, module: `${use} (${key})` };
   }
-  openCredit(config, own);
-  return own;
+  if (use !== ENVIRONMENT_CREDIT) return null;
+  const createCredit = hasModule ? ((await environmentFunction(id, 'createCredit')) as CreditFactory | null) : null;
+  if (createCredit === null)
+    throw new ConfigError(`algorithm.advantage.use = "environment" needs an environment whose module exports createCredit, but ${id} exports none`);
+  return { createCredit, module: id };
 }
 
 /** The roles that the run's source plays, or that rollouts of a file can have; null if nothing says so. */

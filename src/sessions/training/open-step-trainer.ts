@@ -8,6 +8,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { servedPolicy } from '../../trainer/loop/start-session.ts';
 import { withLocalBase } from '../policy/local-base.ts';
 import { isUnserved } from './open-supervised-training.ts';
+import type { OpenTrainingOptions } from './open-training.ts';
 import type { TrainingSetup } from './resolve-training.ts';
 import { attemptName, openDirectory, type TrainingHost } from './run-training.ts';
 import { StepTrainer, type StepTrainerParts } from './step-trainer.ts';
@@ -17,7 +18,7 @@ export interface OpenedStepTrainer extends AsyncDisposable {
   readonly environment: Environment;
 }
 
-type Host = Pick<TrainingHost, 'variables' | 'secrets' | 'redact' | 'signal' | 'warn' | 'environment'>;
+type Host = Pick<TrainingHost, 'variables' | 'secrets' | 'redact' | 'signal' | 'warn' | 'environment'> & Pick<OpenTrainingOptions, 'credit'>;
 
 /** @param within what runs each operation of the trainer, with the settings of the caller's requests */
 export async function openStepTrainer(setup: TrainingSetup, host: Host, within: StepTrainerParts['within']): Promise<OpenedStepTrainer> {

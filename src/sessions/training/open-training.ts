@@ -13,6 +13,7 @@ import { Random } from '../../core/random.ts';
 import { firstRow, SAME_ROWS_NOTICE } from '../../core/training-rows.ts';
 import { LazyModels } from '../../models/lazy-models.ts';
 import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
+import type { CreditFactory } from '../../trainer/credit.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
@@ -48,6 +49,8 @@ export interface OpenTrainingOptions {
   readonly directory: TrainingDirectory;
   /** An environment that is already loaded, and that stays open. @default the one that the configuration names */
   readonly environment?: Environment;
+  /** The caller's own credit. @default the one that the configuration names */
+  readonly credit?: CreditFactory;
   /** The caller chooses the rows of each step, of which there may be any number. @default false */
   readonly choosesRows?: boolean;
   /** Unique to this start of the process: part of every published name. */
@@ -100,7 +103,12 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
     evaluation,
     observer,
     redact,
-    ...(await openJoints(config, environment, { hasModule: given.environment === undefined, variables, warn })),
+    ...(await openJoints(config, environment, {
+      hasModule: given.environment === undefined,
+      variables,
+      warn,
+      ...(given.credit === undefined ? {} : { credit: given.credit }),
+    })),
   };
   const label = evaluationLabel(environment, evaluation);
   if (isUnserved(config)) {

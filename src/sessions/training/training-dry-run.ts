@@ -57,7 +57,7 @@ export async function trainingDryRun(
   const evaluation = Object.keys(wanted.evalArgs).length === 0 ? environment : await load({ ...wanted.args, ...wanted.evalArgs }, 'evaluation');
   await assertTrainable(environment, config);
   await checkInitialAdapter(config, { variables, warn: note });
-  await openOwnCredit(config);
+  await openOwnCredit(config, { environment });
   const played = await openPlayedRoles(config, environment);
   await openLosses(config, environment, { played });
   if (config.rolloutsFile !== null) await openSource(config, { played, variables, warn: note });

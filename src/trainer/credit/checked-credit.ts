@@ -29,7 +29,8 @@ export function checkedCredit(createCredit: CreditFactory, config: TrainingConfi
     ...(credit.needs === undefined ? {} : { needs: credit.needs }),
     async assign(batch) {
       if (batch.groups.length === 0) return { advantages: [] };
-      const assigned = await own('assign', module, () => credit.assign(batch));
+      const given = frozen(batch);
+      const assigned = await own('assign', module, () => credit.assign(given));
       const problem = isObject(assigned) ? assignmentProblem(assigned, batch) : 'it must be { advantages }';
       if (problem !== null) throw new ConfigError(`assign of the credit ${module} returned a wrong value in step ${batch.step}: ${problem}`);
       const { constantReason = `the credit ${advantage.use} gave every rollout 0, or left it out` } = assigned;
@@ -75,6 +76,22 @@ function checkedMethods(credit: Credit | null | undefined, module: string): Cred
   return credit;
 }
 
+/** What V8 says of a change to a frozen list or object. */
+const FROZEN = /read only|not extensible|Cannot (?:add|delete) property/;
+
+/** The same batch; lists and objects that others read too cannot be changed: advantages are given back by place, and rewards are on file as they were. */
+function frozen(batch: CreditBatch): CreditBatch {
+  for (const { trajectory, turns } of batch.groups.flat()) {
+    Object.freeze(trajectory);
+    Object.freeze(trajectory.metrics);
+    Object.freeze(turns);
+    turns.forEach(Object.freeze);
+  }
+  for (const group of batch.groups) Object.freeze(group).forEach(Object.freeze);
+  Object.freeze(batch.groups);
+  return Object.freeze(batch);
+}
+
 /** Runs a method of the credit; an error of its own code names the module and the line that threw. */
 async function own<T>(method: string, module: string, run: () => T | Promise<T>): Promise<T> {
   try {
@@ -83,7 +100,11 @@ async function own<T>(method: string, module: string, run: () => T | Promise<T>)
     // `groupAdvantages` was given a value that is no number: an error of the credit, too.
     if (cause instanceof RewardError) throw new TrainingError(`${method} of the credit ${module} failed: ${cause.message}`, { cause });
     if (cause instanceof VfError) throw cause;
-    throw new TrainingError(`${method} of the credit ${module} failed: ${ownCodeText(cause)}`, { cause });
+    const advice =
+      cause instanceof TypeError && FROZEN.test(cause.message)
+        ? '. A batch must stay as it is: change a copy, such as [...group] or group.toSorted()'
+        : '';
+    throw new TrainingError(`${method} of the credit ${module} failed: ${ownCodeText(cause)}${advice}`, { cause });
   }
 }
 
