@@ -3,11 +3,16 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 
-/** Names as they were written, without `.gz`. */
+/** Names of the files of rollouts as they were written, without `.gz`. */
 export function rolloutNames(run: string): string[] {
-  return readdirSync(join(run, 'rollouts'))
+  return rolloutFilesOf(run)
     .map((name) => name.replace(/\.gz$/, ''))
     .toSorted();
+}
+
+/** Without those of advantages, of which each trained step has one. */
+export function rolloutFilesOf(run: string): string[] {
+  return readdirSync(join(run, 'rollouts')).filter((name) => !name.includes('_advantages'));
 }
 
 /** The text of `rollouts/<name>`, which may be compressed. */

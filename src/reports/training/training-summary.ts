@@ -152,7 +152,7 @@ function stopConditions(steps: readonly MetricsRow[]): [stop: string, count: num
 /** The first and the last value of each metric of the credit that was measured. */
 function creditFigures(steps: readonly MetricsRow[]): NonNullable<TrainingSummary['credit']> {
   return creditMetrics(steps).map((name) => {
-    const known = measured(steps, name);
+    const known = valuesOf(steps, name);
     return { name: name.slice(CREDIT_PREFIX.length), first: known[0]!, last: known.at(-1)! };
   });
 }
@@ -170,11 +170,11 @@ function wallSeconds(steps: readonly MetricsRow[], evaluations: readonly Metrics
 }
 
 function trainingReward(steps: readonly MetricsRow[]): TrainingSummary['reward'] {
-  const known = measured(steps, 'reward_mean');
+  const known = valuesOf(steps, 'reward_mean');
   return known.length === 0 ? null : { first: known[0]!, last: known.at(-1)!, best: highest(known) };
 }
 
-function measured(rows: readonly MetricsRow[], metric: string): RewardAt[] {
+function valuesOf(rows: readonly MetricsRow[], metric: string): RewardAt[] {
   return rows.flatMap((row) => {
     const value = metricValue(row, metric);
     return value === null ? [] : [{ step: row.step, value }];

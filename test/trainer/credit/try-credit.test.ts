@@ -84,7 +84,7 @@ describe('tryCredit', () => {
     [
       'a sorted group',
       assigning(({ groups }) => {
-        for (const group of groups) (group as unknown[]).sort();
+        for (const group of groups) (group as (typeof group)[number][]).sort((a, b) => b.reward - a.reward);
         return { advantages: groups.map((group) => group.map(() => 0)) };
       }),
       /A batch must stay as it is: change a copy, such as \[\.\.\.group\] or group\.toSorted\(\)/,
@@ -137,8 +137,8 @@ describe('tryCredit', () => {
 describe('checkedCredit', () => {
   it('gives a batch that cannot be changed, in every step', async () => {
     const config = someConfig({ algorithm: { advantage: { use: './mine.ts' } } });
-    const reversing = assigning(({ groups }) => ({ advantages: groups.map((group) => (group as unknown[]).reverse().map(() => 1)) }));
-    const credit = checkedCredit(() => reversing as Credit, config, MODULE);
+    const filling = assigning(({ groups }) => ({ advantages: groups.map((group) => (group as unknown[]).fill(1)) }));
+    const credit = checkedCredit(() => filling as Credit, config, MODULE);
     const groups = [[0, 1].map((index) => creditRollout(trajectory(`a/${index}`)))];
     await expect((async () => credit.assign({ step: 3, groups, failed: [] }))()).rejects.toThrow(
       /^assign of the credit .* A batch must stay as it is/,

@@ -1,5 +1,5 @@
 /** How runs end: at the last step, at a guard, at a fault that nothing can fix. What a resume makes of them is in train-resume.test.ts. */
-import { mkdirSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { EnvGroup } from '../../../src/core/env-group.ts';
 import { reward, Rubric } from '../../../src/core/rubric.ts';
 import type { TrainingObserver } from '../../../src/trainer/training-observer.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
-import { rolloutText } from '../kept-rollouts.ts';
+import { rolloutFilesOf, rolloutText } from '../kept-rollouts.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
 
@@ -72,7 +72,7 @@ describe('a run that nothing disturbs', () => {
     expect((await readdir(join(path, 'checkpoints'))).toSorted()).toEqual(['step-000004', 'step-000006']);
     // Those before the oldest checkpoint that is kept are only for people to read.
     const packed = [1, 2, 3, 4].map((step) => `step-00000${step}.jsonl.gz`);
-    expect(await readdir(join(path, 'rollouts'))).toEqual([...packed, 'step-000005.jsonl', 'step-000006.jsonl']);
+    expect(rolloutFilesOf(path)).toEqual([...packed, 'step-000005.jsonl', 'step-000006.jsonl']);
   });
 
   it('samples from the adapter that it starts from, at the first step and in the evaluation before it', async () => {
@@ -393,7 +393,7 @@ describe('old rollouts that cannot be compressed', () => {
     const lasting: string[][] = [];
     const onPhase: TrainingObserver['onPhase'] = (phase, step) => {
       if (phase !== 'checkpoint') return;
-      lasting.push(readdirSync(join(path, 'rollouts')));
+      lasting.push(rolloutFilesOf(path));
       if (step === 2) mkdirSync(inTheWay);
       if (step === 4) rmdirSync(inTheWay);
     };
@@ -401,7 +401,7 @@ describe('old rollouts that cannot be compressed', () => {
     const alarms = (await eventsOf(path)).filter(({ kind }) => kind === 'alarm');
     expect(alarms.map(({ step, message }) => [step, message])).toEqual([[2, expect.stringMatching(/Could not write .*step-000001\.jsonl\.gz/)]]);
     expect(lasting[1]).toEqual(['step-000001.jsonl', 'step-000001.jsonl.gz', ...[2, 3, 4].map((step) => `step-00000${step}.jsonl`)]);
-    expect(await readdir(join(path, 'rollouts'))).toEqual([1, 2, 3, 4, 5, 6].map((step) => `step-00000${step}.jsonl.gz`));
+    expect(rolloutFilesOf(path)).toEqual([1, 2, 3, 4, 5, 6].map((step) => `step-00000${step}.jsonl.gz`));
   });
 
   it('keep the run within its bound, which it says once', async () => {

@@ -75,10 +75,9 @@ describe('RolloutFiles.credit', () => {
     await again[Symbol.asyncDispose]();
     await files.discard(1);
     expect(readdirSync(directory)).toEqual([]);
-    await files.open(2).then(async (store) => {
-      store.add(trajectory('1/0'));
-      await store[Symbol.asyncDispose]();
-    });
+    const second = await files.open(2);
+    second.add(trajectory('1/0'));
+    await second[Symbol.asyncDispose]();
     await files.credit(credited, 2);
     await (await files.open(2))[Symbol.asyncDispose]();
     expect(readdirSync(directory)).toEqual(['step-000002.jsonl']);
