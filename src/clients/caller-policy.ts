@@ -135,7 +135,8 @@ class Caller {
   readonly #parts: CallerParts;
   #policy: PolicyRef;
   #turn = 0;
-  #turnReward: number | null = null;
+  /** What the environment said of the last turn. */
+  turnReward: number | null = null;
   #state: 'idle' | 'asking' | 'released' = 'idle';
 
   constructor({ ask, onPlayed }: CallerPolicyOptions, parts: CallerParts) {
@@ -149,16 +150,6 @@ class Caller {
   /** Number of questions that were answered. */
   get turn(): number {
     return this.#turn;
-  }
-
-  /** The field of a question that says what the turn before was worth. */
-  get rewarded(): Pick<CallerQuestion, 'turnReward'> {
-    return this.#turnReward === null ? {} : { turnReward: this.#turnReward };
-  }
-
-  /** Takes what the environment said of the last turn. */
-  reward(reward: number | null): void {
-    this.#turnReward = reward;
   }
 
   /** The version of the last answer that had one. */
@@ -181,7 +172,8 @@ class Caller {
     using either = eitherSignal(signal, closed);
     this.#state = 'asking';
     try {
-      const answer = await untilAborted(this.#ask(question, { key, policy: held.ref, random, request, signal: either.signal }), either.signal, () =>
+      const asked = this.turnReward === null ? question : { ...question, turnReward: this.turnReward };
+      const answer = await untilAborted(this.#ask(asked, { key, policy: held.ref, random, request, signal: either.signal }), either.signal, () =>
         signal.aborted ? cancelled(signal, STOPPED) : closed.reason,
       );
       if (answer.kind !== question.kind) {
@@ -190,7 +182,7 @@ class Caller {
         );
       }
       this.#turn += 1;
-      this.#turnReward = null;
+      this.turnReward = null;
       const { version = null } = answer;
       if (version !== null) this.#policy = { ...this.#policy, version };
       return answer;
@@ -253,8 +245,8 @@ class CallerTokenLease implements TokenLease {
     }
     const appendIds = prompt.slice(cut ? 0 : this.#length);
     const { vocabularySize, bytes } = this.#tokenizer;
-    const { turn, rewarded } = this.#caller;
-    const question: TokenQuestion = { kind: 'tokens', turn, ...rewarded, stop, maxNewTokens, appendIds, contextLength: prompt.length };
+    const { turn } = this.#caller;
+    const question: TokenQuestion = { kind: 'tokens', turn, stop, maxNewTokens, appendIds, contextLength: prompt.length };
     const answer = await this.#caller.ask(question, signal, { prompt, sampling });
     this.#length = prompt.length;
     assertTokens(question, answer, vocabularySize);
@@ -264,7 +256,7 @@ class CallerTokenLease implements TokenLease {
   }
 
   onTurnReward(reward: number | null): void {
-    this.#caller.reward(reward);
+    this.#caller.turnReward = reward;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -286,8 +278,7 @@ class CallerChatLease implements ChatLease {
 
   async generate({ prompt, stop, maxNewTokens, tools = [], prefill, signal }: GenerateRequest<readonly Message[]>): Promise<TextSample> {
     if (prefill !== undefined) throw new ConfigError('A caller cannot continue a turn that is already open. Play this environment by token ids.');
-    const { turn, rewarded } = this.#caller;
-    const question: ChatQuestion = { kind: 'chat', turn, ...rewarded, stop, maxNewTokens, messages: prompt, tools };
+    const question: ChatQuestion = { kind: 'chat', turn: this.#caller.turn, stop, maxNewTokens, messages: prompt, tools };
     const { text, finish, stopReason, usage = UNCOUNTED } = await this.#caller.ask(question, signal);
     const kept = restoreStop(text, { named: stopReason, isCut: finish === 'length' }, stop);
     const end = typeof kept.stopReason === 'string' ? 'stop' : finish;
@@ -295,7 +286,7 @@ class CallerChatLease implements ChatLease {
   }
 
   onTurnReward(reward: number | null): void {
-    this.#caller.reward(reward);
+    this.#caller.turnReward = reward;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

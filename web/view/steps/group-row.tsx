@@ -1,6 +1,5 @@
 /** One group of a step: its question, and per rollout the reward as a dot above, the advantage as a bar below, one for each turn where turns have different ones. */
 import type { VNode } from 'preact';
-import type { RolloutCredit } from '../../../src/viewing/credit-wire.ts';
 import type { StepGroup } from '../../../src/viewing/view-wire.ts';
 import { formatDifference, formatReward } from '../figures/numbers.ts';
 import type { Route } from '../route/route.ts';
@@ -72,7 +71,7 @@ export function GroupRow({ group, range, reach, route }: GroupRowProps): VNode {
   );
 }
 
-function creditText({ advantage, turn_advantages: turns }: RolloutCredit): string {
+function creditText({ advantage, turn_advantages: turns }: StepGroup['rollouts'][number]): string {
   if (turns !== null) return `, advantages by turn ${turns.map((each) => (each === null ? 'none' : formatDifference(each))).join(', ')}`;
   return advantage === null ? '' : `, advantage ${formatDifference(advantage)}`;
 }
