@@ -53,7 +53,7 @@ export const PaidRewardSchema = object({ rollout_id: text, group_id: text, rollo
 export type WirePaidReward = XStatic<typeof PaidRewardSchema>;
 
 /** One line of `rollouts/step-000012_advantages.jsonl`: the mean advantage of the trained tokens of a rollout, and of each turn if turns have different ones. */
-export const AdvantageSchema = object(
+const AdvantageSchema = object(
   { rollout_id: text, group_id: text, rollout_index: count, advantage: number },
   { /** Null for a turn without a trained token. [turns] */ turn_advantages: listOf(numberOrNull) },
 );
