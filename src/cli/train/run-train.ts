@@ -62,16 +62,19 @@ export async function runTrain(given: TrainArguments, context: CommandContext, w
       if (push !== null) code = await pushAdapter(push, { config, ...adaptersOf(ended), context });
     },
     onFailure: async (error, directory) => {
+      if (push !== null && !context.signal.aborted) context.note(NOT_PUSHED);
       // After a ConfigError the user must fix the configuration first.
       if (error instanceof ConfigError || isUnderRounds() || !(await directory.holdsWork())) return;
       context.note(`vf-train: all work so far is kept; continue this run with ${resumeCommand(directory.path)}`);
     },
   });
   if (outcome.reason === 'finished') return code;
-  if (push !== null) context.note('vf-train: the run has not finished, so nothing was pushed; with -R and --push it is pushed at its end');
+  if (push !== null) context.note(NOT_PUSHED);
   if (outcome.reason === 'interrupted') return EXIT.interrupted;
   return cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
 }
+
+const NOT_PUSHED = 'vf-train: the run has not finished, so nothing was pushed; with -R and --push it is pushed at its end';
 
 /** The parts of this process that a run uses, and its display. */
 export function trainingHost(setup: TrainingSetup, display: TrainDisplay, context: CommandContext): TrainingHost {

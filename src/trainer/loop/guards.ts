@@ -145,11 +145,8 @@ export class Guards {
       });
   }
 
-  /**
-   * Throws TrainingError if an alarm is configured to stop the run.
-   * @param lowerRate the flags that lower the learning rate
-   */
-  watch(values: Readonly<Record<string, number | null>>, lowerRate: readonly string[] = []): void {
+  /** Throws TrainingError if an alarm is configured to stop the run. */
+  watch(values: Readonly<Record<string, number | null>>): void {
     const { minEntropy, maxKl, maxLogProbDifference, onAlarm } = this.#config;
     const { kl = null, approx_kl: approxKl } = values;
     // The first is the distance from the reference, which grows over a run; the second that of a step.
@@ -157,7 +154,7 @@ export class Guards {
       kl === null
         ? [approxKl, 'the policy moves too far in a step; lower the learning rate']
         : [kl, 'the policy is far from its reference; raise algorithm.kl.coefficient or lower the learning rate'];
-    const ofPolicy = [
+    const alarms = [
       below(
         'Entropy',
         values['entropy'],
@@ -166,9 +163,6 @@ export class Guards {
         'the policy has almost collapsed; lower the learning rate or raise clip_high',
       ),
       above('KL', distance, maxKl, 'guards.max_kl', remedy),
-    ];
-    const alarms = [
-      ...ofPolicy,
       above(
         'Mean |Δ log-prob| between server and trainer',
         values['log_prob_difference_mean'],
@@ -178,8 +172,7 @@ export class Guards {
       ),
     ].filter((alarm) => alarm !== null);
     for (const message of alarms) this.#report({ kind: 'alarm', message });
-    if (alarms.length > 0 && onAlarm === 'stop')
-      throw new TrainingError(`Stopped by an alarm: ${alarms[0]}`, { resumeFlags: ofPolicy.includes(alarms[0]!) ? lowerRate : [] });
+    if (alarms.length > 0 && onAlarm === 'stop') throw new TrainingError(`Stopped by an alarm: ${alarms[0]}`);
   }
 }
 

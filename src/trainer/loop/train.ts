@@ -41,12 +41,11 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       const error = firstError(thrown);
       if (signal.aborted || error instanceof CancelledError) return await records.outcome('interrupted', null);
       if (error instanceof TrainingError || (error instanceof GradientError && error.code === 'not_finite')) {
-        records.report({ kind: 'stopped', message: error.message, stack: stackTrace(error) });
-        return await records.outcome('stopped', error);
+        return await stoppedBy(error, records);
       }
       // A backend that never started would fail again.
-      const isLost = hasBegun && error instanceof GradientError && error.code === 'lost';
-      if (!isLost || restarts >= run.config.backend.maxRestarts) throw error;
+      if (!hasBegun || !(error instanceof GradientError) || error.code !== 'lost') throw error;
+      if (restarts >= run.config.backend.maxRestarts) return await stoppedBy(error, records);
       const from = (await records.checkpoints.latest())?.step ?? 0;
       lostToMemory = (from === continuedFrom ? lostToMemory : 0) + Number(error.needsSmallerBatches);
       continuedFrom = from;
@@ -57,6 +56,11 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       });
     }
   }
+}
+
+async function stoppedBy(error: Error, records: RunRecords): Promise<TrainingOutcome> {
+  records.report({ kind: 'stopped', message: error.message, stack: stackTrace(error) });
+  return await records.outcome('stopped', error);
 }
 
 /** Trains with one backend, from the last checkpoint to the last step. Throws TrainingError if the version that the last step leaves is no result. */
@@ -116,8 +120,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     guards.notice({ ...batch, values, update });
     budget.finishStep();
     skipped = update.reason;
-    const lowerRate = lowerRateFlags(config, step);
-    const stuck = guards.step(update.reason, lowerRate);
+    const stuck = guards.step(update.reason, lowerRateFlags(config, step));
     await progress.keep({ hasCheckpoint: checkpoints.isDue(step), counters: checkpoints.counters });
 
     if (served.thrown !== null) throw served.thrown;
@@ -126,7 +129,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
       failure = served.value.ok ? null : served.value.reason.message;
       guards.publish(served.value.ok ? null : served.value.reason);
     }
-    guards.watch(values, lowerRate);
+    guards.watch(values);
     if (validation.isDue(step)) await validation.run(step);
     await evaluate();
     if (checkpoints.isDue(step)) await checkpoints.save();
