@@ -62,9 +62,9 @@ export async function runTrain(given: TrainArguments, context: CommandContext, w
       if (push !== null) code = await pushAdapter(push, { config, ...adaptersOf(ended), context });
     },
     onFailure: async (error, directory) => {
-      if (push !== null && !context.signal.aborted) context.note(NOT_PUSHED);
       // After a ConfigError the user must fix the configuration first.
       if (error instanceof ConfigError || isUnderRounds() || !(await directory.holdsWork())) return;
+      if (push !== null) context.note(NOT_PUSHED);
       context.note(`vf-train: all work so far is kept; continue this run with ${resumeCommand(directory.path)}`);
     },
   });
