@@ -43,6 +43,34 @@ base_url = "http://127.0.0.1:8000/v1"   # or a table [policy.launch], which star
 
 With \`[policy.embedded]\` and \`backend.kind = "embedded"\` (\`--embedded\` sets both), one engine in this process samples and trains, and only Node is needed. Each can also be combined
 with PyTorch or vLLM, respectively.
+
+## Several trainings in one file
+
+\`\`\`toml
+preset = "laptop"
+steps = 8
+
+[environment]
+id = "search-r1"
+
+[[ablation]]                              # 2 × 3 runs
+name = "two-learning-rates"               # default: the name of the file
+seeds = [0, 1, 2]                         # or seeds = 3; without it, the seed above
+"rollouts.temperature" = 0.9              # a fixed setting of these runs; a key cannot be fixed and swept
+
+[ablation.sweep]
+"optimizer.learning_rate" = [1e-3, 3e-4]  # or a table [ablation.sweep.optimizer]; preset can be swept too
+\`\`\`
+
+\`vf-train FILE\` plays a run for every combination of the lists under \`[ablation.sweep]\` with every seed, one after the other, and ends with a table of held-out rewards over seeds and what differs
+([compare.md](compare.md#trainings)). \`configs/train/two-learning-rates.toml\` is an example that a laptop plays in two minutes. A file may have several \`[[ablation]]\` tables; settings above them are those of every run.
+
+- Every run is resolved, and every environment, loss and adapter opened, before the first run begins. A wrong key or value ends the command with exit code 2 and names the run.
+- \`--dry-run\` lists the runs with their sizes. Flags override the file, but not what it sweeps. \`--name\` and \`--push\` are for one run.
+- Each run has a folder and a name of its own, \`<ablation>: <its settings>\`; \`<output_dir>/train/ablations/<name>--<id>/\` holds \`ablation.json\` (runs, states, reasons) and \`table.md\`. Runs share a policy server only if it already runs (\`-b\`).
+- A run that stops or fails does not end the others. The table shows its reason and no value, and the exit code is 1.
+- \`vf-train FILE -R\` continues the newest ablation of that name: finished runs are not repeated, one that was killed, stopped or failed goes on from its last checkpoint, and combinations that are new in the file are added. \`vf-train -R RUN\` continues one of its runs alone.
+- \`--json\` prints \`{"ablations": [{"name", "directory", "runs", "comparison"}]}\`: the summary of each run, null for one that failed, and the table.
 `;
 
 /** The whole document. */

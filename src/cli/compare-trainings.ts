@@ -1,6 +1,5 @@
 /** `vf-compare` of trainings: their folders, or that of an ablation, in place of evaluations. */
 import { existsSync } from 'node:fs';
-import { basename } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import type { CompareOptions } from '../evaluate/compare-runs.ts';
 import { compareTrainings as compare } from '../reports/comparison/compare-trainings.ts';
@@ -42,13 +41,7 @@ export async function compareTrainings(
   if (runs.length < 2) throw new ConfigError('A comparison needs at least two trainings. Name their folders, or the folder of an ablation');
   const comparison = await compare(runs, options);
   const [only] = directories;
-  const title =
-    directories.length === 1
-      ? (await readAblation(only!)).name
-      : directories
-          .map((directory) => basename(directory))
-          .slice(0, 2)
-          .join(', ');
+  const title = directories.length === 1 ? (await readAblation(only!)).name : 'trainings';
   if (json) process.stdout.write(`${JSON.stringify(trainingComparisonToWire(comparison))}\n`);
   else if (markdown) process.stdout.write(redact(trainingComparisonMarkdown(comparison, title)));
   else {

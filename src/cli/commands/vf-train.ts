@@ -24,6 +24,12 @@ Precedence:
   defaults < preset < file < $VF_BASE_URL < flags < --set. Variables are read
   from the environment, then from ./.env. docs/training-config.md has every key.
 
+Several runs:
+  A file with [[ablation]] describes one run for each combination of the lists
+  under [ablation.sweep] with each of its seeds. They are played one after the
+  other, and a table of held-out rewards over seeds ends them. --dry-run lists
+  them, FILE -R continues them, vf-compare prints the table again.
+
 Results:
   <output-dir>/train/<run>/: config.toml (the complete configuration),
   metrics.jsonl (a line per step), rollouts/, adapters/, checkpoints/, plots/;
@@ -43,7 +49,7 @@ export const vfTrain = defineCommand({
   name: 'vf-train',
   summary:
     'Trains a LoRA adapter on rollouts: by GRPO, RLOO, REINFORCE++, or a loss of your own. vLLM samples groups of rollouts, their rewards become advantages, a PyTorch worker computes the gradients, and each new adapter is loaded into the running server. For small models, the embedded engine can replace either or both, in this process. With --sft, it trains on demonstrations, before rollouts or alone.',
-  usage: ['vf-train <environment | config.toml> [options]', 'vf-train -R [run folder]'],
+  usage: ['vf-train <environment | config.toml> [options]', 'vf-train -R [run folder]', 'vf-train <ablation.toml> [-R]'],
   arguments: {
     environment: optionalArgument('an environment id such as search-r1, a path, or a TOML file', {
       label: 'environment | config.toml',
@@ -69,6 +75,7 @@ export const vfTrain = defineCommand({
     ['vf-train search-r1 -m M --launch --preset tinker --lr 2e-5 --show-config', 'prints every setting and its source'],
     ['vf-train run.toml --set backend.device= --set backend.devices=[0,1]', 'replaces a setting of the file by another that excludes it'],
     ['vf-train search-r1 --preset laptop --push me/searcher', 'uploads the adapter and its model card to the Hugging Face hub'],
+    ['vf-train configs/train/two-learning-rates.toml', 'six short runs: two learning rates with three seeds each, and a table'],
     ['vf-train -R outputs/train/<run>', 'continues from the last checkpoint, to the same weights'],
   ],
   notes: NOTES,

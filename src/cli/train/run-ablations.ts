@@ -82,13 +82,17 @@ class AblationPlayer {
   }
 
   /** Plays the runs that have not finished, then writes and prints the table. */
-  async play({ name, id, directory: earlier, runsFolder, runs }: PlannedAblation): Promise<void> {
+  async play({ name, id, directory: earlier, runsFolder, runs, leftOut }: PlannedAblation): Promise<void> {
     if (this.#isInterrupted) return;
     const records = runs.map(({ record }) => record);
     const startedAt = new Date().toISOString();
     const record = { schema_version: 1 as const, name, started_at: startedAt, finished_at: null, runs: records };
     if (earlier === null && this.#asked.given.resume !== null)
       this.#note(`found no earlier ablation "${name}" under ${displayPath(runsFolder)}; starting a new one`);
+    if (leftOut.length > 0)
+      this.#note(
+        `the file no longer describes ${leftOut.slice(0, 3).join(', ')}${leftOut.length > 3 ? ` and ${plural(leftOut.length - 3, 'further run')}` : ''}: left out of the table, and kept in ${displayPath(runsFolder)}`,
+      );
     await using directory =
       earlier === null ? await AblationDirectory.create(runsFolder, id, record) : await AblationDirectory.reopen(earlier, records);
     const summaries: (TrainingSummary | null)[] = [];

@@ -3,20 +3,14 @@ import type { SeedEstimate, TrainingComparison } from '../../schemas/training-co
 import { countText, intervalText, meanText } from '../text/number-text.ts';
 import { markdownTable, plainText } from './comparison-markdown.ts';
 import { pText, signedEstimate } from './comparison-text.ts';
-import { comparisonSummary, coveredText, runText } from './training-comparison-text.ts';
+import { comparisonSummary, coveredText, groupText, runText } from './training-comparison-text.ts';
 
 export function trainingComparisonMarkdown(comparison: TrainingComparison, title: string): string {
   const { groups, pairs, resamples, seed } = comparison;
   const figures = (value: SeedEstimate | null) => [meanText(value?.value ?? null), intervalText(value)];
   const table = markdownTable(
     ['group', 'settings', 'last', '95 % interval', 'over', 'best', '95 % interval'],
-    groups.map(({ name, label, last, best, runs }) => [
-      name,
-      plainText(label === '' ? (runs[0]?.name ?? '') : label),
-      ...figures(last),
-      coveredText(last),
-      ...figures(best),
-    ]),
+    groups.map(({ name, label, last, best }) => [name, plainText(groupText(label)), ...figures(last), coveredText(last), ...figures(best)]),
   );
   const differences = markdownTable(
     ['', 'over seeds', 'p', 'over rows', 'McNemar p'],

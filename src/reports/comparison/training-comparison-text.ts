@@ -26,6 +26,11 @@ export function comparisonSummary({ groups, metric }: TrainingComparison): strin
   return `${plural(runs, 'run')} in ${plural(groups.length, 'group')}; held-out ${escapeControls(metric)}`;
 }
 
+/** The settings of a group; a group that is alone differs from none. */
+export function groupText(label: string): string {
+  return label === '' ? 'equal but for the seed' : label;
+}
+
 /** Says what the interval of a value covers: `3 seeds`, `480 rollouts`. */
 export function coveredText(estimate: SeedEstimate | null): string {
   if (estimate === null) return '';
@@ -34,10 +39,9 @@ export function coveredText(estimate: SeedEstimate | null): string {
 
 function table({ groups }: TrainingComparison, { columns, paint }: ReportView): string[] {
   const head = `   ${'last'.padStart(7)}   ${'95 % interval'.padEnd(17)}${'over'.padEnd(14)}${'best'.padStart(7)}   ${'95 % interval'.padEnd(17)}settings`;
-  const lines = groups.map(({ name, last, best, label, runs }) => {
+  const lines = groups.map(({ name, last, best, label }) => {
     const figures = (value: SeedEstimate | null) => `${meanText(value?.value ?? null).padStart(7)}   ${intervalText(value).padEnd(17)}`;
-    const said = label === '' ? (runs[0]?.name ?? '') : label;
-    return `${paint('bold', name.padEnd(3))}${figures(last)}${coveredText(last).padEnd(14)}${figures(best)}${clip(escapeControls(said), Math.max(12, columns - 68))}`;
+    return `${paint('bold', name.padEnd(3))}${figures(last)}${coveredText(last).padEnd(14)}${figures(best)}${clip(escapeControls(groupText(label)), Math.max(12, columns - 68))}`;
   });
   return [paint('dim', clip(head, columns)), ...lines];
 }
@@ -65,9 +69,14 @@ export function runText(run: ComparedTrainingRun): string {
   return `${meanText(last.value)} at step ${countText(last.step)}${late}${higher}${twice}${where}`;
 }
 
-function addPair(report: Report, pair: TrainingPair, { pairs, resamples, seed }: TrainingComparison): void {
+function addPair(report: Report, pair: TrainingPair, { groups, pairs, resamples, seed }: TrainingComparison): void {
   const { first, second, seeds, rows } = pair;
   report.add(report.paint('bold', `${second} against ${first}`));
+  const empty = groups.find(({ name, last }) => last === null && (name === first || name === second));
+  if (empty !== undefined) {
+    report.line('', `no test: no run of ${empty.name} counts`);
+    return;
+  }
   report.line(
     'seeds',
     seeds === null ? 'no test: each group needs two seeds that finished' : seedsText(seeds, pairs.filter((each) => each.seeds !== null).length),

@@ -18,5 +18,8 @@ export function settingLabel(settings: readonly LabelledSetting[]): string {
 }
 
 function valueText(value: unknown): string {
+  const size = typeof value === 'number' ? Math.abs(value) : 1;
+  // As people write learning rates: 3e-4, not 0.0003.
+  if (size > 0 && (size < 1e-3 || size >= 1e15)) return (value as number).toExponential().replace('e+', 'e');
   return typeof value === 'string' ? value : (JSON.stringify(value) ?? 'unset');
 }

@@ -17,6 +17,8 @@ export interface PlannedAblation extends Pick<Ablation, 'name' | 'where'> {
   /** Parent of the runs' folders. */
   readonly runsFolder: string;
   readonly runs: readonly PlannedTraining[];
+  /** Labels of recorded runs that the file no longer describes: the table no longer shows them, and their folders stay. */
+  readonly leftOut: readonly string[];
 }
 
 export interface PlannedTraining {
@@ -58,6 +60,7 @@ async function planAblation(ablation: Ablation, request: TrainingRequest, option
   const runsFolder = trainingRunsFolder(fresh[0]!.setup.config.outputDir);
   const directory = request.resume === null ? null : await newestAblation(runsFolder, name);
   const records = directory === null ? [] : (await readAblation(directory)).runs;
+  const leftOut = records.filter(({ label }) => !runs.some((run) => run.label === label)).map(({ label }) => label);
   const planned: PlannedTraining[] = [];
   for (const [i, { run, setup }] of fresh.entries()) {
     const known = records.find(({ label }) => label === run.label);
@@ -65,7 +68,7 @@ async function planAblation(ablation: Ablation, request: TrainingRequest, option
     if (known === undefined || folder === null || !existsSync(folder)) planned.push({ run, setup, record: newRecord(run) });
     else planned.push({ run, setup: await resolve(i, { directory: folder, allowChanges: request.resume!.allowChanges }), record: known });
   }
-  return { name, where, id: randomBytes(4).toString('hex'), directory, runsFolder, runs: planned };
+  return { name, where, id: randomBytes(4).toString('hex'), directory, runsFolder, runs: planned, leftOut };
 }
 
 function newRecord({ name, label, values }: AblationRun): WireAblationRun {
