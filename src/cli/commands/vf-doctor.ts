@@ -26,7 +26,8 @@ A server for a run with [lora].rank = 16:
 vf-doctor run.toml prints this command with the SHARE that leaves the worker its
 part, while that server is missing.
 
-It installs nothing, writes nothing and leaves the server as it is. API keys
+It installs nothing, writes nothing and leaves the server as it is. With a
+configuration it loads the environment that the file names, as the run would. API keys
 are read from the environment, then from ./.env, and never shown.
 
 Exit codes:
