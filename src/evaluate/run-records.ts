@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
 import { ConfigError } from '../core/errors.ts';
 import type { AskedLineSchema } from '../schemas/asked-line.ts';
+import { recordedProblem } from '../schemas/log-prob-range.ts';
 import type { PlayedLineSchema } from '../schemas/played-line.ts';
 import { MetadataSchema, parseWire, type ResultSchema, type TokensSchema, type WireMetadata } from '../schemas/results.ts';
 import { type Line, readLines } from '../files/json-lines.ts';
@@ -58,6 +59,11 @@ export async function readRecords<T extends RecordSchema>(
         `Line ${line.number} of ${shownAs} is not a record of a rollout: ${parsed.problem}. Restore the file, or delete the line and lose what it records.`,
       );
     }
+    const foreign = 'token_ids' in parsed.value ? recordedProblem(parsed.value.token_ids, parsed.value.logprobs) : null;
+    if (foreign !== null)
+      throw new ConfigError(
+        `Line ${line.number} of ${shownAs} has ${foreign}. Restore the file, or delete the line, so that -R plays the rollout again.`,
+      );
     records += 1;
     const pending = visit(parsed.value, line);
     if (pending instanceof Promise) await pending;

@@ -15,3 +15,15 @@ export function isLogProb(value: number): boolean {
 export function isTokenId(id: number): boolean {
   return Number.isInteger(id) && id >= 0 && id < MOST_TOKENS;
 }
+
+/**
+ * Why no sampler gave these tokens; null if one can have. A recorded log-prob may be missing, or minus infinity: updates leave such tokens out.
+ * @param logProbs of the sampled tokens
+ */
+export function recordedProblem(ids: ArrayLike<number>, logProbs: ArrayLike<number | null>): string | null {
+  const id = Array.prototype.find.call(ids, (value: number) => !isTokenId(value)) as number | undefined;
+  if (id !== undefined) return `the token id ${id}, which no vocabulary has`;
+  const isForeign = (value: number | null) => value !== null && !Number.isNaN(value) && value !== -Infinity && !isLogProb(value);
+  const logProb = Array.prototype.find.call(logProbs, isForeign) as number | undefined;
+  return logProb === undefined ? null : `the log-prob ${logProb}, which no sampler gives`;
+}

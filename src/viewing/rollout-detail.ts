@@ -1,4 +1,5 @@
 /** One rollout with its texts, references, figures and tokens. */
+import { recordedProblem } from '../schemas/log-prob-range.ts';
 import { unpackFloat64, unpackInt32 } from '../schemas/packed-array.ts';
 import { type Fields, factsOf, fieldsOf, listOf, numberOf, textOf } from './loose-fields.ts';
 import type { OpenRun } from './open-run.ts';
@@ -47,6 +48,8 @@ export async function rolloutTokens(run: OpenRun, place: RolloutPlace): Promise<
       `No tokens are recorded for ${place.group.slice(0, 100)}/${place.index}. Policies behind a chat API give none, and old steps of training lose theirs.`,
     );
   const { tokenizer, problem } = await run.tokenizer();
+  const foreign = recordedProblem(tokens.ids, tokens.log_probs);
+  if (foreign !== null) return { ...tokens, texts: null, problem: `The file has ${foreign}: somebody changed it` };
   return { ...tokens, texts: tokenizer === null ? null : tokenTexts(tokenizer, tokens.ids), problem };
 }
 

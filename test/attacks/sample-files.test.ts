@@ -1,5 +1,14 @@
 /** Files of rollouts that somebody changed, or wrote to be trained on: what no sampler gives is refused by every reader. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { readRecords } from '../../src/evaluate/run-records.ts';
+import { packArray } from '../../src/schemas/packed-array.ts';
+import { TokensSchema } from '../../src/schemas/results.ts';
+import { parseTrajectory } from '../../src/trainer/records/trajectory-record.ts';
+import { FileSource } from '../../src/viewing/file-source.ts';
+import { TemporaryFolder } from '../cli/eval/temporary-folder.ts';
+import { trajectoryLine, writeTraining } from '../viewing/written-runs.ts';
 import { exportProblem, type RolloutExport } from '../../src/schemas/rollout-export.ts';
 import { isLogProb, isTokenId } from '../../src/schemas/log-prob-range.ts';
 import { RolloutFileSource } from '../../src/trainer/sources/rollout-file-source.ts';
@@ -77,6 +86,68 @@ describe('a rollout of an export', () => {
     await expect(source([GOOD, GOOD]).take(1, signal)).rejects.toThrow(/r\.jsonl:2 is the rollout a\/0 again, with the same tokens/);
     const again = { ...GOOD, token_ids: [1, 2, 4] };
     expect((await source([GOOD, again]).take(1, signal)).trajectories.map(({ rolloutId }) => rolloutId)).toEqual(['a/0', 'a/0#2']);
+  });
+});
+
+describe('a recorded rollout', () => {
+  const NATURAL = [
+    [20, -0.5],
+    [999_999, -Infinity],
+    [3, NaN],
+  ] as const;
+  const FOREIGN = [
+    [20, 3, /log-prob 3, which no sampler gives/],
+    [20, -1e308, /log-prob -1e\+308/],
+    [20, Infinity, /log-prob Infinity/],
+    [-1, -0.5, /token id -1, which no vocabulary has/],
+    [2 ** 24, -0.5, /token id 16777216/],
+  ] as const;
+  const recorded = (id: number, logProb: number) => {
+    const packed = { ids: packArray(Int32Array.from([20, 21, 22, id, 31])), log_probs: packArray(Float64Array.from([logProb, -1.5])) };
+    return parseTrajectory(trajectoryLine({ group: 'a', more: packed }));
+  };
+
+  it('of a training is refused where no sampler gave it, by -R, vf-export, the best version and vf-rounds alike', () => {
+    for (const [id, logProb] of NATURAL) expect(recorded(id, logProb)).toHaveProperty('value');
+    for (const [id, logProb, message] of FOREIGN) expect(recorded(id, logProb)).toMatchObject({ problem: expect.stringMatching(message) as string });
+  });
+
+  it('of an evaluation is refused by vf-eval -R and vf-export, with its line', async () => {
+    using folder = new TemporaryFolder();
+    const line = (id: number, logProb: number) =>
+      JSON.stringify({
+        rollout_id: 'a/0',
+        token_ids: [1, id],
+        loss_mask: [0, 1],
+        logprobs: [null, logProb],
+        prompt_length: 1,
+        segments: [
+          { kind: 'prompt', start: 0, end: 1, version: null },
+          { kind: 'model', start: 1, end: 2, version: 0 },
+        ],
+      });
+    const read = (id: number, logProb: number) =>
+      readRecords(folder.write('tokens.jsonl', `${line(7, -1)}\n${line(id, logProb)}\n`), TokensSchema, () => {});
+    expect(await read(20, -0.5)).toEqual({ records: 2, endsWhole: true });
+    for (const [id, logProb] of [
+      [20, 3],
+      [20, -1e308],
+      [2 ** 24, -0.5],
+    ] as const)
+      await expect(read(id, logProb)).rejects.toThrow(/^Line 2 of .*tokens\.jsonl has the (?:token id|log-prob) \S+, which no .*Restore the file/);
+  });
+
+  it('is shown by vf-view with the words that somebody changed it', async () => {
+    using folder = new TemporaryFolder();
+    const run = writeTraining(join(folder.path, 't'));
+    const changed = trajectoryLine({ group: 'a', more: { log_probs: packArray(Float64Array.from([3, -1.5])) } });
+    writeFileSync(join(run, 'rollouts/step-000002.jsonl'), `${changed}\n`);
+    const viewed = new FileSource({ root: folder.path, label: 'runs', tokenizers: { given: null, hashOf: () => '' } });
+    const [found] = (await viewed.runs()).runs;
+    expect(await viewed.tokens({ run: found!.id, set: 'step/2', group: 'a', index: 0 })).toMatchObject({
+      texts: null,
+      problem: 'The file has the log-prob 3, which no sampler gives: somebody changed it',
+    });
   });
 });
 

@@ -1,6 +1,7 @@
 /** Converts a trajectory to a line of a file and back, bit-exact. */
 import type { TextSegment } from '../../core/rubric.ts';
 import { packArray, unpackFloat64, unpackInt32 } from '../../schemas/packed-array.ts';
+import { recordedProblem } from '../../schemas/log-prob-range.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectory } from '../../schemas/training-records.ts';
 import { turnProblem } from '../../schemas/turn-columns.ts';
@@ -83,6 +84,8 @@ function parseArrays(wire: WireTrajectory): Arrays | { problem: string } {
   if ((logProbs ?? targets).length !== targets.length || (versions ?? targets).length !== targets.length) {
     return { problem: `${targets.length} targets, ${(logProbs ?? targets).length} log_probs and ${(versions ?? targets).length} versions` };
   }
+  const foreign = recordedProblem(ids, logProbs ?? []);
+  if (foreign !== null) return { problem: foreign };
   const turns = wire.thinned === true ? null : turnProblem(wire, targets);
   if (turns !== null) return { problem: turns };
   if (wire.images?.some(({ offset, length }) => offset + length > ids.length) === true) return { problem: `images beyond its ${ids.length} ids` };
