@@ -28,7 +28,7 @@ describe('trajectoryRecord', () => {
   });
 
   it('keeps log-probs that no short decimal can distinguish', () => {
-    const logProbs = Float64Array.of(-0.1, -0.1 - 2 ** -56, -5e-324, -9999.000000000001, -0, Math.log(1 / 3));
+    const logProbs = Float64Array.of(-0.1, -0.1 - 2 ** -56, -5e-324, -9999 - 2 ** -39, -0, Math.log(1 / 3));
     const targets = Int32Array.of(2, 3, 4, 5, 6, 7);
     const back = parsed(line(trajectory('1/0', { ids: new Int32Array(8), targets, logProbs })));
     expect([...back.logProbs!].every((value, i) => Object.is(value, logProbs[i]))).toBe(true);
