@@ -170,7 +170,9 @@ const backend = table('The gradient backend.', {
 });
 
 const publish = table('Publishing new weights to the server.', {
-  server_adapter_dir: textOrNull("The server's path of the run's adapters/ folder, if it differs (containers)."),
+  server_adapter_dir: textOrNull(
+    "The server's path of the run's adapters/ folder, if it differs (containers). {run} stands for the name of the run's folder: /mnt/outputs/train/{run}/adapters.",
+  ),
   probe_tolerance: numberOrNull(
     "Largest accepted mean |Δ log-prob| between server and trainer, in nats. Default: 0.001 in float32, 0.05 otherwise. A server that returns the base's log-probs is refused if the adapter changes log-probs by at least 3 times the rounding noise (gpu-training.md, section 10).",
     null,

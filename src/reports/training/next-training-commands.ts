@@ -8,9 +8,10 @@ import { redactUrl } from '../../transport/redact.ts';
 import { bundledModels, bundledName } from '../../data/bundled-models.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { displayPath, type NextCommand, ownCommand, shellCommand } from '../text/own-command.ts';
+import { serverAdapterDir } from '../../trainer/config/server-adapter-dir.ts';
 import type { Preset } from '../../trainer/config/preset.ts';
 
-type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora' | 'roles'>;
+type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora' | 'roles' | 'publish'>;
 
 interface NextOptions {
   readonly backend: TrainingConfig['backend']['kind'];
@@ -31,8 +32,9 @@ function bestFirst({ best, heldOut, resumable, ...summary }: TrainingSummary, co
   if (resumable || best?.metric !== 'reward_mean' || heldOut === null || heldOut.end.value >= best.value) return [];
   const why = `evaluate the best adapter, of step ${best.step}: the run ended worse`;
   if (config.policy.embedded !== null) return [{ ...evaluatedHere(config, { ...options, adapter: best.adapter }), why }];
-  const served = { ...summary, best, heldOut, resumable, model: `${basename(summary.directory)}-best` };
-  const [serve, evaluate] = afterLaunched(served, config, best.adapter);
+  const served = { ...summary, best, heldOut, resumable, adapter: best.adapter, model: `${basename(summary.directory)}-best` };
+  const [baseUrl] = [config.policy.baseUrl ?? []].flat();
+  const [serve, evaluate] = baseUrl === undefined ? afterLaunched(served, config, best.adapter) : afterUnloading(served, config, baseUrl);
   return [
     { ...serve!, why: `serve the best adapter, of step ${best.step}: the run ended worse` },
     { ...evaluate!, why: 'then evaluate it' },
@@ -59,15 +61,19 @@ export function resumeCommand(directory: string, flags: readonly string[] = []):
   return ownCommand('vf-train', ['-R', displayPath(directory), ...flags]);
 }
 
-/** The server runs on without the run's adapters. It takes the folder under the name that its last version had. */
+/** The server runs on without the run's adapters. It takes the folder under the name that its last version had; of a run, it may see `adapters` alone, under another path. */
 function afterUnloading(summary: TrainingSummary & { readonly adapter: string }, config: Config, baseUrl: string): NextCommand[] {
   const { apiKeyVar } = config.policy;
+  const seen = serverAdapterDir(config.publish.serverAdapterDir, summary.directory);
+  const copy =
+    seen === null ? [] : [shellCommand(['cp', '-r', displayPath(summary.adapter), displayPath(join(summary.directory, 'adapters', summary.model))])];
+  const path = seen === null ? resolve(summary.adapter) : `${seen}/${summary.model}`;
   const key = apiKeyVar === null ? [] : ['-H', `"authorization: Bearer $${apiKeyVar}"`];
-  const body = JSON.stringify({ lora_name: summary.model, lora_path: resolve(summary.adapter) });
+  const body = JSON.stringify({ lora_name: summary.model, lora_path: path });
   const url = redactUrl(`${baseUrl.replace(/\/+$/, '').replace(/\/v1$/, '')}/v1/load_lora_adapter`);
   const words = ['curl', url, '-H', 'content-type: application/json'];
   return [
-    { why: 'serve the adapter again', command: [shellCommand(words), ...key, shellCommand(['-d', body])].join(' ') },
+    { why: 'serve the adapter again', command: [...copy, [shellCommand(words), ...key, shellCommand(['-d', body])].join(' ')].join(' && ') },
     { why: 'then evaluate it', command: evaluateServed(summary, config, baseUrl) },
   ];
 }

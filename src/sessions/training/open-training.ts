@@ -15,6 +15,7 @@ import { LazyModels } from '../../models/lazy-models.ts';
 import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
 import type { CreditFactory } from '../../trainer/credit.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { serverAdapterDir } from '../../trainer/config/server-adapter-dir.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import { rehearsePublish } from '../../trainer/publisher/rehearse-publish.ts';
@@ -270,7 +271,7 @@ async function openSession(
     versions,
     adapter: backend.adapter,
     adaptersDirectory: directory.paths.adapters,
-    serverAdaptersDirectory: publish.serverAdapterDir,
+    serverAdaptersDirectory: serverAdapterDir(publish.serverAdapterDir, directory.path),
     loadTimeoutMs: publish.loadTimeoutS * 1000,
     quorum: publish.quorum,
     logProbsMode: probe.logProbsMode,

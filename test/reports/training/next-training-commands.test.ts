@@ -8,7 +8,11 @@ import { trainingRecord } from '../../cli/train/training-record.ts';
 
 const { policy: _, ...parts } = { policy: null, lora: { rank: 8, alpha: 16, targets: ['q_proj'] } } as const;
 const { environment } = trainingRecord().config;
-const configOf = (policy: object) => ({ ...trainingConfigFromWire({ ...parts, policy } as unknown as TrainingConfigWire), environment, roles: {} });
+const configOf = (policy: object) => ({
+  ...trainingConfigFromWire({ ...parts, policy, publish: { server_adapter_dir: null } } as unknown as TrainingConfigWire),
+  environment,
+  roles: {},
+});
 const presets = ownPresets('search-r1');
 const remote = configOf({ base_url: ['http://a:8000/v1', 'http://b:8000/v1'], model: null, api_key_var: null, launch: null, embedded: null });
 const kept = { ...remote, policy: { ...remote.policy, keepAdapter: true } };
@@ -34,6 +38,28 @@ describe('nextTrainingCommands', () => {
     const [url, header] = ['http://a:8000/v1/load_lora_adapter', "'content-type: application/json'"];
     expect(load?.command).toBe(`curl ${url} -H ${header} -H "authorization: Bearer $SK" -d '${body}'`);
     expect(evaluation?.command).toContain('-b http://a:8000/v1 -k SK -m nano-0a1b2c3d-v29');
+  });
+
+  it('copies the adapter to where the server sees it under another path', () => {
+    const seen = { ...remote, publish: { ...remote.publish, serverAdapterDir: '/mnt/{run}/adapters/' } };
+    const [load] = nextTrainingCommands(trainingSummary(trainingRecord()), seen, { backend: 'embedded', presets });
+    expect(load?.command).toMatch(
+      /^cp -r outputs\/train\/nano--0a1b2c3d\/checkpoints\/30\/adapter outputs\/train\/nano--0a1b2c3d\/adapters\/nano-0a1b2c3d-v29 && curl /,
+    );
+    expect(load?.command).toContain('"lora_path":"/mnt/nano--0a1b2c3d/adapters/nano-0a1b2c3d-v29"');
+  });
+
+  it('loads the best adapter into the server that runs on where the run ended worse', () => {
+    const summary = trainingSummary(trainingRecord());
+    const heldOut = {
+      start: summary.reward!.first,
+      end: { ...summary.reward!.last, value: 0.1 },
+      best: summary.reward!.best,
+    } as unknown as typeof summary.heldOut;
+    const best = { metric: 'reward_mean', version: 10, step: 10, value: 0.5, adapter: 'outputs/train/nano--0a1b2c3d/best/adapter' } as const;
+    const [load, evaluate] = nextTrainingCommands({ ...summary, heldOut, best }, remote, { backend: 'embedded', presets });
+    expect(load?.command).toMatch(/^curl http:\/\/a:8000\/v1\/load_lora_adapter .*"lora_name":"nano--0a1b2c3d-best"/);
+    expect(evaluate?.command).toMatch(/ -b http:\/\/a:8000\/v1 -m nano--0a1b2c3d-best$/);
   });
 
   it('evaluates the adapter where it was left to serve, on held-out rows', () => {
