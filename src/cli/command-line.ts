@@ -6,6 +6,7 @@
  */
 import { getSystemErrorMessage } from 'node:util';
 import { CancelledError, ConfigError, errorMessage, firstError, stackTrace, VfError } from '../core/errors.ts';
+import { isDiskFull } from '../files/disk-full.ts';
 import { unmarked } from '../transport/quotes.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { withTransport } from '../transport/transport-settings.ts';
@@ -186,7 +187,7 @@ export function errorLine(error: unknown, { hasVerbose = true } = {}): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   if (error instanceof VfError) return oneLine(error.message);
   const { errno, path, code } = error as NodeJS.ErrnoException;
-  if (code === 'ENOSPC') return oneLine(`the disk is full${path === undefined ? '' : ` (${path})`}; free some space and run the command again`);
+  if (isDiskFull(error)) return oneLine(`the disk is full${path === undefined ? '' : ` (${path})`}; free some space and run the command again`);
   if (typeof errno === 'number' && errno < 0) {
     return oneLine(`${getSystemErrorMessage(errno)}${path === undefined ? '' : `: ${path}`} (${code})`);
   }

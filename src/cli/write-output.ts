@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { getSystemErrorMessage } from 'node:util';
 import { openRegularFile } from '../files/regular-file.ts';
 import { ConfigError } from '../core/errors.ts';
+import { isDiskFull } from '../files/disk-full.ts';
 import { replaceFile } from '../files/json-lines.ts';
 import { isRunFolder } from '../viewing/find-runs.ts';
 import { EXIT } from './command-line.ts';
@@ -100,7 +101,7 @@ async function isPage(path: string): Promise<boolean> {
 /** ConfigError for a place where no file can be created. Returns any other error unchanged. */
 function unwritable(error: unknown, { output, flag }: { readonly output: string; readonly flag: string }): unknown {
   const { errno, code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
-  if (typeof errno !== 'number' || code === 'ENOSPC' || code === 'EDQUOT') return error;
+  if (typeof errno !== 'number' || isDiskFull(error)) return error;
   return new ConfigError(`Cannot create ${output} (${flag}): ${getSystemErrorMessage(errno)} (${code}). Name a file where you may write.`, {
     cause: error,
   });

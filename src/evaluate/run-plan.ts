@@ -4,6 +4,7 @@ import type { Row } from '../core/dataset.ts';
 import { ConfigError, ResultsError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import type { RolloutGroup } from '../rollouts/run-rollouts.ts';
+import { isDiskFull } from '../files/disk-full.ts';
 import { folderProblem, makeFolder } from '../files/make-folder.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
 import { runFiles } from './run-files.ts';
@@ -51,9 +52,8 @@ export function makeDirectory(directory: string): void {
   try {
     makeFolder(directory);
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException;
-    const isFull = code === 'ENOSPC' || code === 'EDQUOT';
-    if (isFull) throw new ResultsError(`Could not make the run directory ${directory}: the disk is full. Free some space.`, { cause });
+    const { message } = cause as Error;
+    if (isDiskFull(cause)) throw new ResultsError(`Could not make the run directory ${directory}: the disk is full. Free some space.`, { cause });
     throw new ConfigError(`Could not make the run directory ${directory}: ${folderProblem(directory) ?? message}. Choose another output folder.`, {
       cause,
     });

@@ -9,6 +9,7 @@ import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { ConfigError, ResultsError, thrownText } from '../core/errors.ts';
 import { wellFormedJson } from '../schemas/well-formed-json.ts';
+import { isDiskFull } from './disk-full.ts';
 import { openRegularFile, streamRegularFile } from './regular-file.ts';
 import { removeLeftOvers, temporaryName } from './temporary-names.ts';
 
@@ -118,13 +119,8 @@ export async function replaceFile(path: string, fill: (write: (bytes: Buffer) =>
 }
 
 function replaceError(path: string, cause: unknown): ResultsError {
-  const remedy = isFull(cause) ? 'the disk is full. Free some space and run the command again' : thrownText(cause);
+  const remedy = isDiskFull(cause) ? 'the disk is full. Free some space and run the command again' : thrownText(cause);
   return new ResultsError(`Could not write ${path}: ${remedy}. What stood there before is kept.`, { cause });
-}
-
-function isFull(cause: unknown): boolean {
-  const { code } = cause as NodeJS.ErrnoException;
-  return code === 'ENOSPC' || code === 'EDQUOT';
 }
 
 /**
@@ -281,6 +277,6 @@ export async function syncDirectory(path: string): Promise<void> {
 }
 
 export function writeError(path: string, cause: unknown): ResultsError {
-  const remedy = isFull(cause) ? ': the disk is full. Free some space and resume the run' : `: ${thrownText(cause)}`;
+  const remedy = isDiskFull(cause) ? ': the disk is full. Free some space and resume the run' : `: ${thrownText(cause)}`;
   return new ResultsError(`Could not write ${path}${remedy}. Everything recorded before is kept.`, { cause });
 }

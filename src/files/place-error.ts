@@ -2,13 +2,14 @@
 import { resolve } from 'node:path';
 import { getSystemErrorMessage } from 'node:util';
 import { ConfigError } from '../core/errors.ts';
+import { isDiskFull } from './disk-full.ts';
 
 const MAKING = ['mkdir', 'mkdtemp', 'rename'];
 
 /** ConfigError if a folder that the user named cannot be created. Returns any other error unchanged. */
 export function placeError(error: unknown, { flag, path }: { readonly flag?: string; readonly path: string }): unknown {
   const { errno, code, syscall } = (error instanceof Error ? error : {}) as NodeJS.ErrnoException;
-  if (typeof errno !== 'number' || !MAKING.includes(syscall ?? '') || code === 'ENOSPC') return error;
+  if (typeof errno !== 'number' || !MAKING.includes(syscall ?? '') || isDiskFull(error)) return error;
   return new ConfigError(`Cannot create the folder ${path}${flag === undefined ? '' : ` (${flag})`}: ${getSystemErrorMessage(errno)} (${code})`, {
     cause: error,
   });

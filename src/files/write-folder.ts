@@ -1,6 +1,7 @@
 /** Folders that appear completely or not at all. */
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { unlessDiskFull } from './disk-full.ts';
 import { syncDirectory } from './json-lines.ts';
 import { makeFolder } from './make-folder.ts';
 import { removeLeftOvers, temporaryName } from './temporary-names.ts';
@@ -18,6 +19,8 @@ export async function writeFolder(path: string, fill: (folder: string) => Promis
     await mkdir(whole);
     await fill(whole);
     if (!(await isRenamed(whole, path))) return false;
+  } catch (cause) {
+    throw unlessDiskFull(cause, path);
   } finally {
     await rm(whole, { recursive: true, force: true });
   }

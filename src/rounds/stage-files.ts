@@ -7,6 +7,7 @@ import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { ConfigError, ResultsError } from '../core/errors.ts';
+import { isDiskFull } from '../files/disk-full.ts';
 import { chunkedLines, replaceFile } from '../files/json-lines.ts';
 import { folderProblem, makeFolder } from '../files/make-folder.ts';
 import { readRegularFile, streamRegularFile } from '../files/regular-file.ts';
@@ -168,8 +169,8 @@ async function replaceStageFile(path: string, fill: Parameters<typeof replaceFil
     await replaceFile(path, fill);
   } catch (error) {
     if (!(error instanceof ResultsError)) throw error;
-    const { code, message } = error.cause as NodeJS.ErrnoException;
-    const remedy = code === 'ENOSPC' || code === 'EDQUOT' ? 'the disk is full. Free some space' : `${message}. Mend this`;
+    const { message } = error.cause as Error;
+    const remedy = isDiskFull(error.cause) ? 'the disk is full. Free some space' : `${message}. Mend this`;
     throw new ResultsError(`Could not write ${path}: ${remedy}, then run the command again.`, { cause: error });
   }
 }

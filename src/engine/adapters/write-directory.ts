@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { lstat, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { thrownText, VfError } from '../../core/errors.ts';
+import { isDiskFull } from '../../files/disk-full.ts';
 import { syncDirectory } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { hidden, removeLeftOvers, temporaryName } from '../../files/temporary-names.ts';
@@ -44,7 +45,8 @@ export async function writeDirectory(directory: string, files: readonly Director
     return written;
   } catch (cause) {
     await rm(temporary, { recursive: true, force: true }).catch(() => {});
-    throw new VfError(`Could not write ${path}: ${thrownText(cause)}; nothing was left behind`, { cause });
+    const why = isDiskFull(cause) ? 'the disk is full. Free some space' : thrownText(cause);
+    throw new VfError(`Could not write ${path}: ${why}; nothing was left behind`, { cause });
   }
 }
 

@@ -1,3 +1,4 @@
+import { unlessDiskFull } from '../../files/disk-full.ts';
 import { CancelledError } from '../../core/errors.ts';
 import { Bm25Index, type Bm25Parameters, checkParameters, defaultParameters } from './bm25-index.ts';
 import { type CorpusProgress, type CorpusStreamOptions, readCorpus } from './corpus-stream.ts';
@@ -42,6 +43,6 @@ export async function buildIndexFolder(options: BuildIndexOptions): Promise<Inde
     return writer.finish(index, facts, { name: corpus, ...parameters });
   } catch (error) {
     writer.discard();
-    throw error;
+    throw unlessDiskFull(error, target);
   }
 }

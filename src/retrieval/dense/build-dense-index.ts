@@ -5,6 +5,7 @@
 import { join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { ConfigError } from '../../core/errors.ts';
+import { unlessDiskFull } from '../../files/disk-full.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import { buildIndexFolder } from '../bm25/build-index-folder.ts';
@@ -83,6 +84,8 @@ export async function buildDenseIndex(options: BuildDenseOptions): Promise<Dense
     });
     await folder.seal(manifest);
     return manifest;
+  } catch (error) {
+    throw unlessDiskFull(error, folder.path);
   } finally {
     table.close();
   }

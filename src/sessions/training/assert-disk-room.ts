@@ -1,7 +1,7 @@
 /** Checks before anything is sampled that the run's folder has room for its adapters and checkpoints, whose sizes the backend knows. Rollouts are left to vf-doctor, which estimates them. */
 import { readdir, statfs } from 'node:fs/promises';
 import { ConfigError } from '../../core/errors.ts';
-import { bytesText } from '../../reports/text/number-text.ts';
+import { bytesText, plural } from '../../reports/text/number-text.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import type { AdapterDescription } from '../../trainer/gradient-backend.ts';
@@ -27,7 +27,7 @@ export async function assertDiskRoom({ adapter, config, paths }: DiskRoom): Prom
   const needed = bytes * (config.rollouts.maxStaleness + 2 + PARTS * checkpoints);
   if (free >= needed) return;
   throw new ConfigError(
-    `The disk of ${paths.checkpoints} has ${bytesText(free)} free, and the run needs ${bytesText(needed)} there: ${checkpoints} checkpoints of ${bytesText(PARTS * bytes)} and the adapters that are served. Free some space, name another folder (output_dir), or lower checkpoint.keep or lora.rank.`,
+    `The disk of ${paths.checkpoints} has ${bytesText(free)} free, and the run needs ${bytesText(needed)} there: ${plural(checkpoints, 'checkpoint')} of ${bytesText(PARTS * bytes)} and the adapters that are served. Free some space, name another folder (output_dir), or lower checkpoint.keep or lora.rank.`,
   );
 }
 

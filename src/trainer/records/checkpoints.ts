@@ -6,6 +6,7 @@
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { CancelledError, describeError, GradientError, ResultsError, TrainingError } from '../../core/errors.ts';
+import { isDiskFull } from '../../files/disk-full.ts';
 import { syncDirectory } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { temporaryName } from '../../files/temporary-names.ts';
@@ -181,10 +182,7 @@ function checkpointOf(directory: string, { step, version, model, counters }: Wir
   return { directory, stateDirectory: join(directory, 'state'), adapterDirectory: join(directory, 'adapter'), step, version, model, counters };
 }
 
-/** Recognises a full disk by the text, because backends and their libraries report it differently. */
 function saveError(path: string, cause: unknown): ResultsError {
-  const text = describeError(cause);
-  const isFull = /ENOSPC|EDQUOT|no space left|quota exceeded|disk is full/i.test(text);
-  const remedy = isFull ? 'the disk is full; free some space, or keep fewer checkpoints ([checkpoint] keep)' : text;
+  const remedy = isDiskFull(cause) ? 'the disk is full; free some space, or keep fewer checkpoints ([checkpoint] keep)' : describeError(cause);
   return new ResultsError(`Cannot write the checkpoint ${path}: ${remedy}. Earlier checkpoints are kept`, { cause });
 }

@@ -17,6 +17,7 @@ import type {
 } from '../../gradient-backend.ts';
 import { assertStartAdapter } from '../assert-start-adapter.ts';
 import { type AdamOptions, adamProblem } from '../../../core/adam-options.ts';
+import { isDiskFull } from '../../../files/disk-full.ts';
 import { baseName } from '../../../engine/adapters/base-name.ts';
 import type { Frame, FrameArrays } from './frames.ts';
 import {
@@ -274,7 +275,7 @@ function succeeded(answer: Frame): Frame {
   if (answer.header['ok'] === true) return answer;
   const { code, text } = readError(answer.header);
   if (code === 'missing_library') throw new ConfigError(`backend.python lacks torch, transformers, safetensors or pillow: ${text}; ${INSTALL}`);
-  throw new GradientError(text, { code: gradientErrorCode(code) });
+  throw new GradientError(isDiskFull(text) ? `${text}. Free some space` : text, { code: gradientErrorCode(code) });
 }
 
 function floats(arrays: FrameArrays, name: string, length: number): Float32Array {
