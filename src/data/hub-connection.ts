@@ -4,6 +4,8 @@ import type { Dispatcher } from 'undici';
 import { readRegularFileSync } from '../files/regular-file.ts';
 import { CancelledError, causeText, ConfigError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
+import { fieldsOf } from '../schemas/is-object.ts';
+import { type Refused, REFUSING_PAGE, refusedBy } from '../schemas/key-refusal.ts';
 import { openConnections, proxyFailure, proxyFor } from '../transport/proxy.ts';
 import { RateLimit } from '../transport/rate-limit.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
@@ -133,12 +135,15 @@ export class HubConnection {
     const { type, name } = this.repository;
     const where = `${what} of the ${type === 'dataset' ? 'data set' : 'model'} ${name} from ${redactUrl(this.url)}`;
     const { statusCode: status, code } = error as { statusCode?: number; code?: string };
-    if (status === 401 || status === 403) {
+    const refused = refusal(error);
+    if (refused !== null && refused !== 'key')
+      return new ConfigError(`Could not fetch ${where} (403): ${this.#refusalText(refused, error)}`, { cause: error, status: 403 });
+    if (refused === 'key') {
       const remedy =
         this.#token === ''
           ? 'it does not exist, or is private or gated. Check the name, or set HF_TOKEN to a token with access.'
           : 'the token in HF_TOKEN is invalid or has no access. Check the name and the token.';
-      return new ConfigError(`Could not fetch ${where} (${status}): ${remedy}`, { cause: error, status });
+      return new ConfigError(`Could not fetch ${where} (${status}): ${remedy}`, { cause: error, status: status! });
     }
     if (status === 404) return new ConfigError(`Could not fetch ${where} (404): it does not exist there. Check the name.`, { cause: error, status });
     if (code === 'ENOSPC' || code === 'EACCES' || code === 'EROFS' || code === 'ENOTDIR') {
@@ -159,11 +164,14 @@ export class HubConnection {
     const { statusCode: status } = error as { statusCode?: number };
     const where = `${this.repository.name} at ${redactUrl(this.url)}`;
     const owner = this.repository.name.split('/')[0];
-    if (status === 401 || status === 403)
+    const refused = refusal(error);
+    if (refused === 'key')
       return new ConfigError(
         `Could not push to ${where} (${status}): the token is invalid or may not write to ${owner}. Set HF_TOKEN to a token with write access.`,
-        { cause: error, status },
+        { cause: error, status: status! },
       );
+    if (refused !== null)
+      return new ConfigError(`Could not push to ${where} (403): ${this.#refusalText(refused, error)}`, { cause: error, status: 403 });
     return new ConfigError(`Could not push to ${where}: ${this.#textOf(error)}. Check the network and HF_ENDPOINT, then push again.`, {
       cause: error,
       retryable: isTransient(status),
@@ -171,11 +179,29 @@ export class HubConnection {
     });
   }
 
+  /** Of a refusal that need not be about the token. */
+  #refusalText(refused: 'page' | 'other', error: unknown): string {
+    if (refused === 'page') return `${REFUSING_PAGE}. Check the network and HF_ENDPOINT.`;
+    return `${this.#textOf(error)}. Check what the hub asks for, and what the account or the token in HF_TOKEN may do.`;
+  }
+
   #textOf(error: unknown): string {
     const proxy = proxyFor(new URL(this.url), this.#options.env);
     const text = redactSecrets(redactUrl(typeof error === 'string' ? error : causeText(error)), [this.#token]).slice(0, 300);
     return proxy === null ? text : proxyFailure(proxy, text);
   }
+}
+
+/** What the hub refuses, by the body that its client has kept; null for another failure. */
+function refusal(error: unknown): Refused | null {
+  const { statusCode, data } = error as { statusCode?: number; data?: unknown };
+  return refusedBy(statusCode ?? 0, Buffer.from(fieldText(data)));
+}
+
+/** The client wraps a body that is not JSON. */
+function fieldText(data: unknown): string {
+  const { message, error } = fieldsOf(data);
+  return typeof message === 'string' && error === undefined ? message : JSON.stringify(data ?? '');
 }
 
 /** The answer, whose body fails beyond that many bytes. */

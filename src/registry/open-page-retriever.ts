@@ -6,6 +6,7 @@ import type { Retriever } from '../retrieval/retriever.ts';
 import { isBusy } from '../transport/retry.ts';
 import { withTransport } from '../transport/transport-settings.ts';
 import { paceIn, requestsOf, type SearchPace, spaced } from './search-pace.ts';
+import { isOfKey } from '../retrieval/search-endpoint.ts';
 import { isUsableKey } from '../retrieval/web-retriever.ts';
 import type { PagePictures, VectorRetrieverOptions } from '../retrieval/vectors/vector-retriever.ts';
 
@@ -41,8 +42,6 @@ export interface OpenPageRetrieverOptions extends SearchPace {
 const ANSWER_DEADLINE_MS = 30_000;
 /** Statuses of a server that has no such route, or that requires another form. */
 const OTHER_FORM = [400, 404, 405, 422, 501];
-/** Statuses of a server that requires a key, or another key. */
-const REFUSED = [401, 403];
 /** As in DDAI: 32 queries in one request. */
 const MAX_BATCH = 32;
 
@@ -58,10 +57,13 @@ export async function openPageRetriever(options: OpenPageRetrieverOptions): Prom
   try {
     return await openForm(options, form, headers);
   } catch (cause) {
-    if (!(cause instanceof RetrievalError) || cause.status === null || !REFUSED.includes(cause.status)) throw cause;
+    if (!(cause instanceof RetrievalError) || !isOfKey(cause)) throw cause;
     const remedy =
       'authorization' in headers ? 'The server refuses the key in SEARCH_API_KEY. Correct it' : 'The server demands a key. Set SEARCH_API_KEY';
-    throw new RetrievalError(`${cause.message.replace(/\.$/, '')}. ${remedy}, in the environment or in ./.env.`, { cause, status: cause.status });
+    throw new RetrievalError(`${cause.message.replace(/\.$/, '')}. ${remedy}, in the environment or in ./.env.`, {
+      cause,
+      ...(cause.status === null ? {} : { status: cause.status }),
+    });
   }
 }
 

@@ -3,6 +3,7 @@ import { RetrievalError, TimeoutError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { HttpEndpoint, type HttpRequest, type HttpResponse, httpErrorText, statusOptions } from '../transport/http-endpoint.ts';
 import { errorFields } from '../schemas/error-fields.ts';
+import { type Refused, REFUSING_PAGE, refusedBy } from '../schemas/key-refusal.ts';
 import { isOutOfCredit } from '../schemas/out-of-credit.ts';
 import { redactUrl } from '../transport/redact.ts';
 import { type RetryOptions, withRetries } from '../transport/retry.ts';
@@ -24,6 +25,22 @@ export interface SearchEndpointOptions {
   readonly maxResponseBytes?: number;
   /** Source of jitter for the delays; does not affect results. @default a generator that differs between processes */
   readonly random?: Random;
+}
+
+/** The server, or a proxy before it, refuses the caller or the request (401, 403). */
+export class SearchRefusal extends RetrievalError {
+  readonly refused: Refused;
+
+  constructor(message: string, status: number, refused: Refused) {
+    super(message, { status });
+    this.refused = refused;
+  }
+}
+
+/** True if a server refuses the key, or demands one: the error itself, or one that it comes from. */
+export function isOfKey(error: unknown): boolean {
+  if (error instanceof SearchRefusal) return error.refused === 'key';
+  return error instanceof Error && isOfKey(error.cause);
 }
 
 export class SearchEndpoint {
@@ -81,6 +98,8 @@ export class SearchEndpoint {
     const response = await this.#endpoint.request(request);
     const described = () => httpErrorText(request.method, this.name, response.status, response.body, this.#endpoint.hide);
     if (isOutOfCredit(response.status, errorFields(response.body))) throw noCredit(described(), response);
+    const refused = refusedBy(response.status, response.body);
+    if (refused !== null) throw new SearchRefusal(refused === 'page' ? `${described()}; ${REFUSING_PAGE}` : described(), response.status, refused);
     if (response.status !== 200) throw new RetrievalError(described(), statusOptions(response));
     const answer = parse(response);
     if (answer.ok) return answer.value;

@@ -16,6 +16,7 @@ export class SearxngRetriever extends WebRetriever {
         method: 'GET',
         path: '/search',
         refusal: 'allow the format json under search.formats in its settings.yml, or check the password',
+        refusesWithPage: true,
         expected: 'an object with a list "results"',
         request: (q) => queryString(q, { format: 'json' }),
         passages: (json, topk) => (isObject(json) && Array.isArray(json['results']) ? webPassages(json['results'], 'content', topk) : null),

@@ -5,6 +5,7 @@ import { Random } from '../core/random.ts';
 import { readJson } from '../core/read-json.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { errorFields } from '../schemas/error-fields.ts';
+import { type Refused, REFUSING_PAGE, refusedBy } from '../schemas/key-refusal.ts';
 import { isOutOfCredit } from '../schemas/out-of-credit.ts';
 import { type RetryOptions, withRetries } from '../transport/retry.ts';
 import type { Passage, Retriever } from './retriever.ts';
@@ -36,6 +37,8 @@ export interface WebEngine {
   readonly path: string;
   /** The things to check if the engine refuses the caller (401, 403). */
   readonly refusal: string;
+  /** The engine itself refuses callers with a web page. @default false */
+  readonly refusesWithPage?: boolean;
   /** The body of a POST, the query string of a GET. */
   request(query: string, topk: number): string;
   /** The passages of a parsed answer, or null if its shape is not `expected`. */
@@ -101,8 +104,8 @@ export class WebRetriever implements Retriever {
     );
     const { status } = response;
     if (isOutOfCredit(status, errorFields(response.body))) throw noCredit(this.#describe(response), response);
-    if (status === 401 || status === 403)
-      throw new RetrievalError(`${this.#describe(response)}; ${this.#engine.refusal}`, { status, endsRun: status === 401 });
+    const refused = refusedBy(status, response.body);
+    if (refused !== null) throw new RetrievalError(`${this.#describe(response)}; ${this.#remedy(refused)}`, { status, endsRun: status === 401 });
     if (status !== 200) throw new RetrievalError(this.#describe(response), statusOptions(response));
     return this.#parse(response, topk);
   }
@@ -118,6 +121,12 @@ export class WebRetriever implements Retriever {
     const passages = this.#engine.passages(json, topk);
     if (passages === null) throw new RetrievalError(`${this.#describe(response)} (expected ${this.#engine.expected})`, { status: 200 });
     return passages;
+  }
+
+  #remedy(refused: Refused): string {
+    const { refusal, refusesWithPage = false } = this.#engine;
+    if (refused === 'page') return refusesWithPage ? `${refusal}, or ${REFUSING_PAGE}` : REFUSING_PAGE;
+    return refused === 'key' ? refusal : 'it knows the caller and does not allow the request';
   }
 
   get #place(): string {

@@ -4,6 +4,9 @@ import { errorFields } from './error-fields.ts';
 /** `key`: the API key is missing, wrong or may not do this. `page`: a firewall or proxy answered with a web page. `other`: the request itself, whatever the key. */
 export type Refused = 'key' | 'page' | 'other';
 
+/** What to say of a `page`. */
+export const REFUSING_PAGE = 'a firewall or proxy before the server refuses these requests with a web page';
+
 /** Bodies that give no reason. */
 const NO_REASON = /^(\d*|error|forbidden|unauthorized|not allowed|(access|permission)( is)? (denied|forbidden))*$/i;
 const KEY_WORDS =

@@ -94,10 +94,10 @@ describe('SerperRetriever', () => {
 
   it('never shows the key, even when the server echoes it', async () => {
     const { outcome, url, requests } = await searching((request, response) =>
-      sendJson(response, 403, { message: `bad ${String(request.headers['x-api-key'])}` }),
+      sendJson(response, 403, { message: `bad key ${String(request.headers['x-api-key'])}` }),
     );
     expect(outcome).toBeInstanceOf(RetrievalError);
-    expect((outcome as Error).message).toBe(`[POST] ${url}/search: 403 {"message":"bad ***"}; check SERPER_API_KEY`);
+    expect((outcome as Error).message).toBe(`[POST] ${url}/search: 403 {"message":"bad key ***"}; check SERPER_API_KEY`);
     expect(requests).toBe(1);
   });
 
