@@ -28,7 +28,7 @@ export interface SearchEndpointOptions {
 }
 
 /** The server, or a proxy before it, refuses the caller or the request (401, 403). */
-export class SearchRefusal extends RetrievalError {
+class SearchRefusal extends RetrievalError {
   readonly refused: Refused;
 
   constructor(message: string, status: number, refused: Refused) {
