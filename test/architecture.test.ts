@@ -211,13 +211,14 @@ describe('architecture', () => {
 
   it('draws every random number from the seeded generator', () => {
     const drawing = [...src, ...environments].filter(({ text }) => /Math\.random|randomUUID|randomBytes/.test(text)).map((s) => s.path);
-    // Run directories need a name that no other process picks, servers on loopback a key, episodes a name that no other caller guesses, and jobs of a sandbox one that no program writes by chance; none is part of a run's numbers.
+    // Run directories need a name that no other process picks, servers on loopback a key, episodes a name that no other caller guesses, jobs of a sandbox one that no program writes by chance, and styles a mark that no text of others holds; none is part of a run's numbers.
     const names = [
       'src/evaluate/run-directory',
       'src/pipelines/run-folder',
       'src/cli/',
       'src/server/',
       'src/execution/',
+      'src/reports/text/terminal-text',
       'src/sessions/policy/',
       'src/sessions/training/',
     ];

@@ -7,7 +7,7 @@ import { defineCommand, severalArguments } from '../options/define-command.ts';
 import { flag, text, wholeNumber } from '../options/kinds.ts';
 import { table } from '../options/option.ts';
 import { JSON_OBJECT } from '../options/shared-options.ts';
-import { printable } from '../../reports/text/terminal-text.ts';
+import { jsonLine, printable } from '../../reports/text/terminal-text.ts';
 
 const NOTES = `
 Values are paired: rollout 0 of a row in one run with rollout 0 of that row in
@@ -78,7 +78,7 @@ export const vfCompare = defineCommand({
       runs.push(await readComparedRun(directory));
     }
     const comparison = compareRuns(runs, options);
-    if (json) process.stdout.write(`${JSON.stringify(comparisonToWire(comparison))}\n`);
+    if (json) process.stdout.write(jsonLine(comparisonToWire(comparison)));
     else if (markdown) process.stdout.write(context.redact(comparisonMarkdown(comparison, { rows })));
     else {
       const view = { columns: process.stdout.columns ?? 100, paint: paintFor(process.stdout, { plain: false }), rows };

@@ -12,7 +12,7 @@ import { withTransport } from '../../transport/transport-settings.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { namingFlags } from '../train/key-flags.ts';
 import { isWell, renderFinding, renderVerdict } from './render-findings.ts';
-import { printable } from '../../reports/text/terminal-text.ts';
+import { jsonLine, printable } from '../../reports/text/terminal-text.ts';
 
 interface DoctorOptions {
   readonly preset?: string;
@@ -58,7 +58,7 @@ async function printFindings(target: DoctorTarget, { json }: { readonly json: bo
     if (!json) process.stdout.write(printable(`${renderFinding(finding, columns, paint)}\n`));
   }
   const ok = isWell(findings);
-  if (json) process.stdout.write(`${JSON.stringify({ ok, findings }, null, 2)}\n`);
+  if (json) process.stdout.write(jsonLine({ ok, findings }, 2));
   else process.stdout.write(printable(`\n${renderVerdict(findings, paint)}\n`));
   return ok ? EXIT.done : EXIT.failed;
 }

@@ -11,7 +11,7 @@ import { isFileOfRuns, planRuns } from './plan-runs.ts';
 import { checkPushTargets, openResultsPush, pushResults } from './push-results.ts';
 import { type EvaluationOutcome, runEvaluation } from './run-evaluation.ts';
 import { SharedRoles, UnknownSharedRoleError } from './shared-roles.ts';
-import { printable } from '../../reports/text/terminal-text.ts';
+import { jsonLine, printable } from '../../reports/text/terminal-text.ts';
 
 type Asked = Invocation<typeof EVAL_OPTIONS, { readonly environment: Argument<string> }>;
 
@@ -52,7 +52,7 @@ export async function runEvaluations({ arguments: { environment: target }, optio
   const comparisons = await comparisonsOf(played, context);
   if (options.json && !options.dryRun) {
     const compared = comparisons.length === 0 ? {} : { comparisons: comparisons.map(sweepToWire) };
-    process.stdout.write(`${JSON.stringify(isFileOfRuns(target) ? { runs: json, ...compared } : json[0])}\n`);
+    process.stdout.write(jsonLine(isFileOfRuns(target) ? { runs: json, ...compared } : json[0]));
   } else {
     const view = { columns: Math.max(100, process.stdout.columns ?? 0), paint: paintFor(process.stdout, { plain: options.plain === true }) };
     for (const comparison of comparisons) process.stdout.write(printable(context.redact(`\n${sweepText(comparison, view)}`)));

@@ -11,6 +11,7 @@ import type { IndexOptions } from '../commands/vf-index.ts';
 import { placeError, readingError } from '../../files/place-error.ts';
 import { passageColumns } from '../options/shared-options.ts';
 import { ProgressLine } from './progress-line.ts';
+import { jsonLine } from '../../reports/text/terminal-text.ts';
 
 interface IndexRequest {
   readonly options: IndexOptions;
@@ -50,7 +51,7 @@ async function indexWords(corpus: string, options: IndexOptions, progress: Progr
   progress.end();
   for (const line of notices) context.note(`vf-index: ${line}`);
   const seconds = (performance.now() - startedAt) / 1000;
-  if (json) process.stdout.write(`${JSON.stringify(summary(manifest, output, seconds))}\n`);
+  if (json) process.stdout.write(jsonLine(summary(manifest, output, seconds)));
   else
     context.note(`vf-index: ${plural(manifest.rows, 'passage')}, ${countText(manifest.terms)} terms in ${durationText(seconds)}; ${output} is ready`);
 }

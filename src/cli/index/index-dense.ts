@@ -14,6 +14,7 @@ import { countText, durationText, plural } from '../../reports/text/number-text.
 import type { IndexOptions } from '../commands/vf-index.ts';
 import { corpusOf } from './build-index.ts';
 import type { ProgressLine } from './progress-line.ts';
+import { jsonLine } from '../../reports/text/terminal-text.ts';
 
 type DenseOptions = IndexOptions & { readonly dense: string };
 
@@ -60,7 +61,7 @@ export async function indexDense(corpus: string, options: DenseOptions, progress
     progress.end();
     for (const line of notices) context.note(`vf-index: ${line}`);
     const seconds = (performance.now() - startedAt) / 1000;
-    if (json) process.stdout.write(`${JSON.stringify(summary(manifest, output, seconds))}\n`);
+    if (json) process.stdout.write(jsonLine(summary(manifest, output, seconds)));
     else context.note(`vf-index: ${readyText(manifest, output, seconds)}`);
   } finally {
     await embedder.close();

@@ -14,7 +14,7 @@ import { durationText, meanText, plural } from '../../reports/text/number-text.t
 import { ownCommand } from '../../reports/text/own-command.ts';
 import { placeError } from '../../files/place-error.ts';
 import { keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
-import { escapeControls, printable } from '../../reports/text/terminal-text.ts';
+import { escapeControls, jsonLine, printable } from '../../reports/text/terminal-text.ts';
 import { findPipeline } from '../../registry/find-pipeline.ts';
 import { noteBundled, openNamedPipeline } from './open-named-pipeline.ts';
 import type { PipelineRunOptions } from '../commands/vf-pipeline.ts';
@@ -63,7 +63,7 @@ export async function runNamedPipeline(named: string, flags: PipelineRunOptions,
   await replaceFile(join(folder, RESULT_FILE), async (write) => {
     for (const bytes of chunked(resultPieces(result))) await write(bytes);
   });
-  if (flags.json) process.stdout.write(`${JSON.stringify(resultRecord(result))}\n`);
+  if (flags.json) process.stdout.write(jsonLine(resultRecord(result)));
   else process.stdout.write(printable(summary(result, folder)));
   return EXIT.done;
 }

@@ -3,6 +3,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { defineCommand, optionalArguments } from '../options/define-command.ts';
 import { flag, texts } from '../options/kinds.ts';
 import { table } from '../options/option.ts';
+import { printable } from '../../reports/text/terminal-text.ts';
 
 const NOTES = `
 Name folders into which stages wrote, or single files of theirs. Every file that
@@ -35,6 +36,6 @@ export const reportCommand = defineCommand({
     if (paths.length + (options.trace ?? []).length === 0)
       throw new ConfigError('Name a folder of stages, or a trace with --trace (see vf-rounds report --help)');
     const { reportText } = await import('../../rounds/report-text.ts');
-    process.stdout.write(await reportText(paths, options));
+    process.stdout.write(printable(await reportText(paths, options)));
   },
 });

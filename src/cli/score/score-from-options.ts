@@ -5,7 +5,7 @@ import { type CommandContext, EXIT } from '../command-line.ts';
 import type { ScoreValues } from '../commands/vf-score.ts';
 import { runScoring, type ScoringSurroundings } from '../../sessions/scoring/run-scoring.ts';
 import { scoredJson, scoredText } from '../../reports/evaluation/scored-text.ts';
-import { printable } from '../../reports/text/terminal-text.ts';
+import { jsonLine, printable } from '../../reports/text/terminal-text.ts';
 
 export async function scoreFromOptions(directory: string, options: ScoreValues, context: CommandContext): Promise<number> {
   const run = directory.replace(/(?<=.)\/+$/, '');
@@ -29,7 +29,7 @@ export async function scoreFromOptions(directory: string, options: ScoreValues, 
     },
     { ...context, warn: (line) => context.note(`vf-score: ${line}`), onProgress: progressLines(context) },
   );
-  process.stdout.write(context.redact(options.json === true ? `${JSON.stringify(scoredJson(scored))}\n` : printable(scoredText(scored))));
+  process.stdout.write(context.redact(options.json === true ? jsonLine(scoredJson(scored)) : printable(scoredText(scored))));
   const { isReplaced, failures, scored: count } = scored.result;
   return !isReplaced || (count === 0 && failures.length > 0) ? EXIT.failed : EXIT.done;
 }

@@ -15,7 +15,7 @@ import { concludeTraining } from '../../sessions/training/conclude-training.ts';
 import type { FinishedRun } from '../../sessions/training/finished-run.ts';
 import type { TrainingSetup } from '../../sessions/training/resolve-training.ts';
 import type { EndedTraining } from '../../sessions/training/run-training.ts';
-import { printable } from '../../reports/text/terminal-text.ts';
+import { jsonLine, printable } from '../../reports/text/terminal-text.ts';
 
 export interface ReportOptions {
   readonly display: TrainDisplay;
@@ -30,7 +30,7 @@ export async function reportTraining(ended: EndedTraining, { display, note, reda
   const { config, wire } = setup;
   const { summary, rows } = await concludeTraining(ended, { variables: process.env, redact, warn: (line) => note(`vf-train: ${line}`) });
   if (display.json) {
-    process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
+    process.stdout.write(jsonLine(trainingSummaryToWire(summary)));
     if (summary.resumable && !isUnderRounds()) note(`vf-train: continue this run with ${resumeCommand(summary.directory, resumeFlags)}`);
     return;
   }
@@ -55,7 +55,7 @@ export async function reportFinished(
   const { adapter, directory, step } = outcome;
   if (display.json) {
     const { summary } = await readTrainingSummary({ outcome, config, paths, transcripts });
-    process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
+    process.stdout.write(jsonLine(trainingSummaryToWire(summary)));
   }
   const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;
   const renamed = changes.some(({ key }) => key === 'name') ? `. It is now named ${config.name}; its plots and cards keep the old name` : '';

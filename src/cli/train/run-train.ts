@@ -4,7 +4,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { announcedLines } from '../../reports/training/announce-run.ts';
 import { resumeCommand } from '../../reports/training/next-training-commands.ts';
 import { paintFor } from '../../reports/text/paint.ts';
-import { escapeControls } from '../../reports/text/terminal-text.ts';
+import { escapeControls, printable } from '../../reports/text/terminal-text.ts';
 import { engineThreads, addressNotice } from '../../sessions/engine/address-notice.ts';
 import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
 import { usesEngine } from '../../sessions/policy/local-base.ts';
@@ -34,7 +34,7 @@ export async function runTrain(given: TrainArguments, context: CommandContext, w
   const { config } = setup;
   for (const secret of setup.secrets) context.secrets.add(secret);
   if (action === 'show-config') {
-    process.stdout.write(renderConfig(setup, { secrets: [...setup.secrets] }));
+    process.stdout.write(printable(renderConfig(setup, { secrets: [...setup.secrets] })));
     return EXIT.done;
   }
   const push = await openAdapterPush(given.push, context);

@@ -2,6 +2,7 @@
  * Makes text from models, passages and servers safe to print: it cannot move the cursor, recolour the screen, reverse the reading direction or hide.
  * Escapes look like those in a JavaScript string: `\x1b`, `\u202e`, `\u{e0041}`.
  */
+import { randomBytes } from 'node:crypto';
 
 // C0 (tab, line feed and carriage return among them), DEL, C1, soft hyphen, the bidi marks, embeddings, overrides and isolates, line and
 // paragraph separators, invisible spaces and fillers, deprecated format controls, the byte order mark, annotations, tags, and surrogates
@@ -22,16 +23,32 @@ export function escapeControls(text: string, options: { readonly lines?: boolean
   });
 }
 
-/** Colours and other styles, which cannot move the cursor. */
+/** In every style of this process, and unknown to those whose text it prints. */
+const OWN = randomBytes(8).toString('hex');
 // oxlint-disable-next-line no-control-regex -- control characters are what this is about
-const STYLE = /(\u001b\[[\d;]*m)/;
+const STYLE = /\u001b\[([\d;]*m)/g;
+const OWN_STYLE = new RegExp(`\\u001b\\[${OWN};([\\d;]*m)`);
 
-/** What every writer to a terminal applies to whole lines: escapes every unsafe character but line feeds and styles, whoever wrote the text. */
+/** Marks the styles of a text as this process's own, so that `printable` keeps them. */
+export function ownStyles(text: string): string {
+  return text.replace(STYLE, `\u001b[${OWN};$1`);
+}
+
+/** What every writer to a terminal applies to whole lines, once: escapes every unsafe character but line feeds, and the styles of others; own styles stay. */
 export function printable(text: string): string {
   return text
-    .split(STYLE)
-    .map((part, i) => (i % 2 === 1 ? part : escapeControls(part, { lines: true })))
+    .split(OWN_STYLE)
+    .map((part, i) => (i % 2 === 1 ? `\u001b[${part}` : escapeControls(part, { lines: true })))
     .join('');
+}
+
+/** A value as a line of JSON for a terminal or a pipe: the characters that `JSON.stringify` leaves and a terminal acts on are escaped as JSON has it. */
+export function jsonLine(value: unknown, indent?: number): string {
+  return `${JSON.stringify(value, null, indent).replace(UNSAFE, (char) => (char === '\n' ? char : char.replace(/[^]/g, unicodeEscape)))}\n`;
+}
+
+function unicodeEscape(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
 const ZERO_WIDTH = /^[\p{Mn}\p{Me}\u200c\u200d]$/u;

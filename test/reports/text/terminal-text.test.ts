@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cellWidth, clip, escapeControls, printable, wrap } from '../../../src/reports/text/terminal-text.ts';
+import { cellWidth, clip, escapeControls, jsonLine, ownStyles, printable, wrap } from '../../../src/reports/text/terminal-text.ts';
 
 const anyText = fc.string({ unit: 'binary' });
 // Written apart from the implementation: Unicode's own categories and properties.
@@ -57,11 +57,28 @@ describe('escapeControls', () => {
 });
 
 describe('printable', () => {
-  it('keeps line feeds and styles, and escapes whatever else a terminal acts on', () => {
+  it('keeps line feeds and own styles, and escapes whatever else a terminal acts on, the styles of others too', () => {
     const red = '\u001b[1;31mred\u001b[0m\n';
-    expect(printable(red)).toBe(red);
+    expect(printable(ownStyles(red))).toBe(red);
+    expect(printable(red)).toBe('\\x1b[1;31mred\\x1b[0m\n');
     expect(printable('row \u001b]0;title\u0007 \u001b[2J \u202e \u009b31m\r')).toBe('row \\x1b]0;title\\x07 \\x1b[2J \\u202e \\x9b31m\\r');
-    expect(printable('\u001b[31\u001b[0mm\u001b[?25l')).toBe('\\x1b[31\u001b[0mm\\x1b[?25l');
+  });
+
+  it('takes no text for an own style that was printed before, or guesses its mark', () => {
+    const text = `${printable(ownStyles('\u001b[31m'))}\u001b[0123456789abcdef;31m`;
+    expect(printable(text)).toBe('\\x1b[31m\\x1b[0123456789abcdef;31m');
+  });
+});
+
+describe('jsonLine', () => {
+  it('holds no character that a terminal acts on, and {any text} unchanged for a reader of JSON', () => {
+    fc.assert(
+      fc.property(anyText, (text) => {
+        const line = jsonLine({ [text]: [text] });
+        expect(dangerous(line.slice(0, -1))).toBe(false);
+        expect(JSON.parse(line)).toEqual(JSON.parse(JSON.stringify({ [text]: [text] })));
+      }),
+    );
   });
 });
 

@@ -8,6 +8,7 @@ import { trainArguments } from '../../train/train-arguments.ts';
 import { bucketCommand, focusCommand, verifyCommand } from '../curate-commands.ts';
 import { extractCommand, finalizeCommand, rewriteCommand, vetCommand } from '../distill-commands.ts';
 import { runOwn } from './own-process.ts';
+import { printable } from '../../../reports/text/terminal-text.ts';
 
 const STAGES: Readonly<Record<RoundStage, Command>> = {
   bucket: bucketCommand,
@@ -32,5 +33,5 @@ export const ROUND_COMMANDS: RoundCommands = {
     return { ...(role !== undefined && { role }), ...(config !== undefined && { config }) };
   },
   run: runOwn,
-  print: (text) => void process.stdout.write(text),
+  print: (text) => void process.stdout.write(printable(text)),
 };
