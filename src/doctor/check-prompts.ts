@@ -3,7 +3,7 @@ import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { VfError } from '../core/errors.ts';
 import { countText, plural } from '../reports/text/number-text.ts';
-import { promptLengths, type PromptLengths, type PromptLengthsOptions } from '../rollouts/prompt-lengths.ts';
+import { promptLengths, type PromptLengths, type PromptLengthsOptions } from './prompt-lengths.ts';
 import { unplayedText } from '../rollouts/unplayed-text.ts';
 import { type Finding, missing, ok, skipped, warning } from './finding.ts';
 

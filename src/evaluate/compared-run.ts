@@ -5,8 +5,7 @@ import { ResultSchema, type WireMetadata, type WireResult } from '../schemas/res
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import { rowContent } from './row-content.ts';
 import { factsOf } from '../rollouts/rollout-columns.ts';
-import { playedByText } from '../trainer/records/usable-version.ts';
-import { isTrainingEvaluation, readTrainingEvaluation, type TrainingEvaluation } from './training-evaluation.ts';
+import { isTrainingEvaluation, playedByText, readTrainingEvaluation, type TrainingEvaluation } from './training-evaluation.ts';
 import { runFiles } from './run-files.ts';
 import { readMetadata, readRecords } from './run-records.ts';
 

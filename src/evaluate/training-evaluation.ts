@@ -76,3 +76,8 @@ function readConfig(run: string, path: string) {
     maxTokens: typeof maxTokens === 'number' ? maxTokens : null,
   };
 }
+
+/** `played by version 3`, for an evaluation after step 4: that step was skipped, or its version never served. Empty if the version is the step's, or unknown. */
+export function playedByText(step: number, version: number | null): string {
+  return version === null || version === step ? '' : `played by version ${version}`;
+}

@@ -1,7 +1,7 @@
 /** The sets of rollouts of a run, each with its file: the results of an evaluation; the evaluations and steps of a training run, compressed ones too. */
 import { join, relative } from 'node:path';
 import { rewardsPath } from '../trainer/records/paid-rewards.ts';
-import { playedByText } from '../trainer/records/usable-version.ts';
+import { playedByText } from '../evaluate/training-evaluation.ts';
 import { keptSteps } from '../trainer/records/kept-steps.ts';
 import { advantagesPath } from '../trainer/records/step-advantages.ts';
 import type { FoundRun } from './find-runs.ts';

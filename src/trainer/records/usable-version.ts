@@ -82,11 +82,6 @@ export function isOwnEvaluation({ values }: MetricsRow, version: number): boolea
   return (values['policy_version'] ?? version) === version;
 }
 
-/** `played by version 3`, for an evaluation after step 4: that step was skipped, or its version never served. Empty if the version is the step's, or unknown. */
-export function playedByText(step: number, version: number | null): string {
-  return version === null || version === step ? '' : `played by version ${version}`;
-}
-
 /** Places the rows that it is given, in order: each evaluation at the step of the version that played it. While a publish fails, an older version serves. */
 export function evaluationPlacer(): <T extends MetricsRow>(row: T) => T {
   let last: { readonly step: number; readonly version: number | null } = { step: 0, version: 0 };
