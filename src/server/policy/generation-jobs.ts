@@ -29,13 +29,16 @@ export function jobsFor(served: ServedEngine, { model, fields, prompts, maxToken
     ignoreEnd: fields.ignoreEnd,
     minTokens,
   };
-  return prompts.flatMap((prompt) => {
+  const judged = { prompt: 0, sampled: 0 };
+  const jobs = prompts.flatMap((prompt) => {
     served.checkPrompt(prompt);
     const room = served.engine.maxModelLen - prompt.length;
     const most = Math.min(maxTokens ?? room, room);
     if (minTokens > most) {
       throw valueRefusal('min_tokens', `min_tokens must be less than or equal to max_tokens=${most}, got ${minTokens}.`, minTokens);
     }
+    judged.prompt += n * prompt.length * eachWith(promptLogProbs);
+    judged.sampled += n * most * eachWith(logProbs);
     return Array.from({ length: n }, (_, choice) => ({
       prompt,
       adapter: model.adapter,
@@ -51,6 +54,21 @@ export function jobsFor(served: ServedEngine, { model, fields, prompts, maxToken
       cacheSalt: served.cacheSalt(fields.cacheSalt),
     }));
   });
+  checkLogProbs(served, judged);
+  return jobs;
+}
+
+/** Log-probs of one token: its own and its alternatives'. */
+function eachWith(alternatives: number | null): number {
+  return alternatives === null ? 0 : 1 + alternatives;
+}
+
+/** An answer is held in memory as objects, then as JSON: hundreds of bytes per log-prob. */
+function checkLogProbs(served: ServedEngine, { prompt, sampled }: { readonly prompt: number; readonly sampled: number }): void {
+  const { maxLogProbs } = served.options.limits;
+  if (prompt + sampled <= maxLogProbs) return;
+  const text = `A request may have at most ${maxLogProbs} log-probs (choices × tokens × (1 + alternatives)), got up to ${prompt} of prompts and ${sampled} of generated tokens; send several requests, or ask for fewer alternatives or tokens`;
+  throw new PolicyRefusal(400, text, { param: prompt > sampled ? 'prompt_logprobs' : 'logprobs' });
 }
 
 /** Removes repetitions. An id outside the vocabulary is kept, for the engine to refuse, and ends the list, so that the list stays bounded by the vocabulary. */

@@ -50,6 +50,7 @@ export const DEFAULT_LIMITS: PolicyLimits = {
   maxBodyBytes: 16 * 2 ** 20,
   bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS,
   maxChoices: 1024,
+  maxLogProbs: 2 ** 20,
   maxTextLength: 2 ** 19,
   maxLoraRank: 512,
   maxAdapters: 64,

@@ -16,6 +16,8 @@ export interface PolicyLimits {
   readonly bodyTimeoutMs: number;
   /** Maximum of prompts × n in one request. @default 1024, or the engine's maxPending if that is less */
   readonly maxChoices: number;
+  /** Maximum of log-probs in one answer, those of prompts and alternatives included. @default 1048576: 1,024 choices of 1,024 tokens */
+  readonly maxLogProbs: number;
   /** Maximum of characters in one string to tokenise; this many take seconds. @default 524288 */
   readonly maxTextLength: number;
   /** @default 512, vLLM's largest --max-lora-rank */
