@@ -94,7 +94,7 @@ const rollouts = table('The rollouts of each step.', {
   timeout_s: numberOrNull('Deadline of one attempt at a rollout, without waits for a slot of a role; null sets none.', 600),
   max_scoring: countOrNull('Rollouts scored at once, apart from those that are played. Default: max_concurrent.'),
   scoring_timeout_s: numberOrNull(
-    'Deadline of one attempt at the rewards of a rollout. A wait for a slot of a role does not count, nor do the calls of roles in the `finish` hook: the limits of [roles.*] bound these. Default: timeout_s.',
+    'Deadline of one attempt at the rewards of a rollout. A wait for a slot of a role does not count, nor do the calls of roles in the `finish` hook: the limits of [roles.*] bound these. Also the deadline of each call of a credit of your own (algorithm.advantage.use). Default: timeout_s.',
     null,
   ),
   max_retries: count('Retries of a request after a transient failure.', 3, 0),

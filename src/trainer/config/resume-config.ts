@@ -24,6 +24,8 @@ export const CHANGEABLE_ON_RESUME: readonly string[] = [
   'sft.validate_every',
   'rollouts.max_concurrent',
   'rollouts.timeout_s',
+  'rollouts.max_scoring',
+  'rollouts.scoring_timeout_s',
   'rollouts.max_retries',
   'rollouts.max_error_rate',
   'rollouts.repeat_pause_s',

@@ -3,7 +3,9 @@
  * module, the rollout and the shape that is wanted: an advantage at the wrong rollout would train without an error.
  */
 import { readdir } from 'node:fs/promises';
-import { ConfigError, ownCodeText, RewardError, TrainingError, VfError } from '../../core/errors.ts';
+import { untilAborted } from '../../core/abort.ts';
+import { ConfigError, ownCodeText, RewardError, TimeoutError, TrainingError, VfError } from '../../core/errors.ts';
+import { deadlineOf } from '../../rollouts/deadline.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import {
@@ -21,6 +23,7 @@ import { valuesOf, withConstantGroups } from './constant-groups.ts';
 export function checkedCredit(createCredit: CreditFactory, config: TrainingConfig, module: string): Credit {
   const { kl, advantage, constantGroups } = config.algorithm;
   const credit = checkedMethods(created(createCredit, config, module), module);
+  const own = ownMethods(module, config.rollouts);
   if (kl.coefficient > 0 && kl.placement === 'reward' && credit.needs?.penalties !== true)
     throw new ConfigError(
       `algorithm.kl.placement must be "loss" with the credit ${module}, which does not subtract a penalty from the reward (needs: { penalties: true }); got "reward"`,
@@ -30,19 +33,19 @@ export function checkedCredit(createCredit: CreditFactory, config: TrainingConfi
     async assign(batch) {
       if (batch.groups.length === 0) return { advantages: [] };
       const given = frozen(batch);
-      const assigned = await own('assign', module, () => credit.assign(given));
+      const assigned = await own('assign', () => credit.assign(given));
       const problem = isObject(assigned) ? assignmentProblem(assigned, batch) : 'it must be { advantages }';
       if (problem !== null) throw new ConfigError(`assign of the credit ${module} returned a wrong value in step ${batch.step}: ${problem}`);
       const { constantReason = `the credit ${advantage.use} gave every rollout 0, or left it out` } = assigned;
       return withConstantGroups({ ...assigned, constantReason }, constantGroups);
     },
-    ...(credit.saveState === undefined ? {} : { saveState: (directory) => own('saveState', module, () => credit.saveState!(directory)) }),
+    ...(credit.saveState === undefined ? {} : { saveState: (directory) => own('saveState', () => credit.saveState!(directory)) }),
     ...(credit.loadState === undefined
       ? {}
       : {
           async loadState(directory) {
             // A checkpoint of a run that had another credit then has no files of this one.
-            if ((await filesIn(directory)).length > 0) await own('loadState', module, () => credit.loadState!(directory));
+            if ((await filesIn(directory)).length > 0) await own('loadState', () => credit.loadState!(directory));
           },
         }),
   };
@@ -92,20 +95,37 @@ function frozen(batch: CreditBatch): CreditBatch {
   return Object.freeze(batch);
 }
 
-/** Runs a method of the credit; an error of its own code names the module and the line that threw. */
-async function own<T>(method: string, module: string, run: () => T | Promise<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (cause) {
-    // `groupAdvantages` was given a value that is no number: an error of the credit, too.
-    if (cause instanceof RewardError) throw new TrainingError(`${method} of the credit ${module} failed: ${cause.message}`, { cause });
-    if (cause instanceof VfError) throw cause;
-    const advice =
-      cause instanceof TypeError && FROZEN.test(cause.message)
-        ? '. A batch must stay as it is: change a copy, such as [...group] or group.toSorted()'
-        : '';
-    throw new TrainingError(`${method} of the credit ${module} failed: ${ownCodeText(cause)}${advice}`, { cause });
-  }
+type OwnMethod = <T>(method: (typeof METHODS)[number], run: () => T | Promise<T>) => Promise<T>;
+
+/** Runs a method of the credit; an error of its own code names the module and the line that threw. A promise that never settles would hold the run without a word. */
+function ownMethods(module: string, { timeoutS, scoringTimeoutS }: TrainingConfig['rollouts']): OwnMethod {
+  const seconds = scoringTimeoutS ?? timeoutS;
+  return async (method, run) => {
+    const what = `${method} of the credit ${module} did not end`;
+    const awaited = () => 'a promise that it awaits may never settle';
+    const limit = { timeoutMs: seconds === null ? null : seconds * 1000, what, option: 'rollouts.scoring_timeout_s', awaited };
+    using deadline = deadlineOf(limit, UNSTOPPED);
+    try {
+      return await untilAborted(run(), deadline.signal);
+    } catch (cause) {
+      throw ownFault(cause, `${method} of the credit ${module}`);
+    }
+  };
+}
+
+/** `creditBatch` hears the run's signal. */
+const UNSTOPPED = new AbortController().signal;
+
+function ownFault(cause: unknown, what: string): VfError {
+  if (cause instanceof TimeoutError) return new TrainingError(cause.message, { cause });
+  // `groupAdvantages` was given a value that is no number: an error of the credit, too.
+  if (cause instanceof RewardError) return new TrainingError(`${what} failed: ${cause.message}`, { cause });
+  if (cause instanceof VfError) return cause;
+  const advice =
+    cause instanceof TypeError && FROZEN.test(cause.message)
+      ? '. A batch must stay as it is: change a copy, such as [...group] or group.toSorted()'
+      : '';
+  return new TrainingError(`${what} failed: ${ownCodeText(cause)}${advice}`, { cause });
 }
 
 function assignmentProblem({ advantages, values = {}, constantReason = '' }: CreditAssignment, { groups }: CreditBatch): string | null {

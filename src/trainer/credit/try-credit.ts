@@ -36,7 +36,7 @@ export async function tryCredit({ createCredit, module }: OwnCredit, config: Tra
     await tryState(credit, open);
   } catch (cause) {
     if (!(cause instanceof VfError)) throw cause;
-    throw new ConfigError(`${cause.message}. Found on made-up rollouts (step 0), before anything was sampled`, { cause });
+    throw new ConfigError(`${cause.message.replace(/\.$/, '')}. Found on made-up rollouts (step 0), before anything was sampled`, { cause });
   }
 }
 

@@ -3,9 +3,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { ConfigError, TrainingError } from '../../../src/core/errors.ts';
+import { CancelledError, ConfigError, TrainingError } from '../../../src/core/errors.ts';
 import type { Credit, CreditBatch } from '../../../src/trainer/credit.ts';
 import { checkedCredit } from '../../../src/trainer/credit/checked-credit.ts';
+import { creditBatch } from '../../../src/trainer/credit/credit-batch.ts';
 import { groupAdvantages } from '../../../src/trainer/credit/group-advantages.ts';
 import { someConfig } from '../some-config.ts';
 import { advantagesOf, credits, passOver, rollouts, row, spoken, TableBackend } from './credit-cases.ts';
@@ -31,6 +32,26 @@ const assigning = (assign: (batch: CreditBatch) => unknown, config = configOf())
 const SPOKEN = [spoken('a/0', 1, [[1, -1], [2, -1], null, [3, -1]]), spoken('a/1', 0, [[4, -1]])];
 
 describe('checkedCredit', () => {
+  it('gives up an assign that never ends, in a step too: after the deadline of scoring, or of the rollout without one', async () => {
+    for (const rest of [{ scoring_timeout_s: 0.05 }, { timeout_s: 0.05 }]) {
+      const hanging = assigning(() => new Promise(() => {}), configOf({}, rest)).assign(rollouts({ a: [1, 0] }));
+      await expect(hanging).rejects.toThrow(TrainingError);
+      await expect(hanging).rejects.toThrow(/^assign of the credit .\/mine.ts \(algorithm.advantage.use\) did not end within 0.05 s/);
+    }
+  });
+
+  it('leaves an assign that never ends as soon as the run stops', async () => {
+    const stopping = new AbortController();
+    const config = configOf({}, { timeout_s: null });
+    const assign = () => {
+      setImmediate(() => stopping.abort());
+      return new Promise<never>(() => {});
+    };
+    const credit = checkedCredit(() => ({ assign }), config, MODULE);
+    const stopped = creditBatch(credit, rollouts({ a: [1, 0] }), { config, step: 3, pass: passOver(), signal: stopping.signal });
+    await expect(stopped).rejects.toThrow(new CancelledError('Stopped in the credit of step 3'));
+  });
+
   it('gives a module the turns, tokens, rewards and groups, without failed rollouts and supervised rows', async () => {
     const seen: CreditBatch[] = [];
     const given = [

@@ -102,6 +102,17 @@ describe('tryCredit', () => {
     await expect(found).rejects.toThrow(/\. Found on made-up rollouts \(step 0\), before anything was sampled$/);
   });
 
+  it.each([
+    ['assign', { assign: () => new Promise(() => {}) }],
+    ['saveState', { ...each(() => 1), saveState: () => new Promise(() => {}), loadState: async () => {} }],
+  ])('gives up %s that never ends, and names the module and the setting', async (method, credit) => {
+    const found = tried(credit, { rollouts: { scoring_timeout_s: 0.05 } });
+    await expect(found).rejects.toThrow(ConfigError);
+    await expect(found).rejects.toThrow(
+      `${method} of the credit ${MODULE} did not end within 0.05 s: a promise that it awaits may never settle. Raise rollouts.scoring_timeout_s if it needs more time.`,
+    );
+  });
+
   it('saves the state that the made-up rollouts left, and has another instance read it; the instance of the run has seen nothing', async () => {
     let read: string | null = null;
     const makes: number[] = [];
