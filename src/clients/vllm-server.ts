@@ -1,6 +1,6 @@
 /** One vLLM server: authenticated requests with deadlines and retries, typed errors, and whether it failed recently. */
 import { onAbort } from '../core/abort.ts';
-import { NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError, type VfError } from '../core/errors.ts';
+import { NumericPolicyError, PolicyError, PolicyKeyError, PromptTooLongError, TimeoutError, type VfError } from '../core/errors.ts';
 import { firstNames } from '../core/first-names.ts';
 import type { Random } from '../core/random.ts';
 import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm.ts';
@@ -199,7 +199,7 @@ function vllmError(failure: string, response: HttpResponse, keyRemedy: string): 
   const refused = refusedBy(status, response.body);
   if (refused === 'other' || refused === 'page')
     return new PolicyError(`The server, or a proxy before it, does not allow the request: ${failure}`, { status, endsRun: true });
-  if (refused === 'key') return new PolicyError(`The server rejected the API key: ${failure}. ${keyRemedy}.`, { status, endsRun: true });
+  if (refused === 'key') return new PolicyKeyError(`The server rejected the API key: ${failure}. ${keyRemedy}.`, { status, endsRun: true });
   if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${failure}. Check the URL.`, { status });
   return new PolicyError(`vLLM failed: ${failure}`, statusOptions(response));
 }

@@ -61,6 +61,9 @@ export class PolicyError extends VfError {
   override readonly name: string = 'PolicyError';
 }
 
+/** The policy server refused the API key, or wants one. Recorded as its base class. */
+export class PolicyKeyError extends PolicyError {}
+
 /** The server computed NaN or an infinity. One bad adapter can break a whole vLLM server, so the request need not be at fault. */
 export class NumericPolicyError extends PolicyError {
   override readonly name = 'NumericPolicyError';

@@ -1,7 +1,7 @@
 /** Checks a running policy server: that it answers, returns token ids and log-probs, and accepts adapters of the run's rank. Changes nothing in it. */
 import { type PolicyProbe, probePolicy } from '../clients/vllm-probe.ts';
 import type { Environment } from '../core/environment.ts';
-import { ConfigError, PolicyError, TimeoutError, VfError } from '../core/errors.ts';
+import { ConfigError, PolicyError, PolicyKeyError, TimeoutError, VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { askAdapterRoutes } from '../launch/adapter-routes.ts';
 import { ServerHealth } from '../launch/server-health.ts';
@@ -96,7 +96,7 @@ export async function checkServer(options: ServerCheckOptions): Promise<ServerCh
 
 function serverRemedy(failure: VfError, { keyVariable }: DoctorTarget, start: string): string {
   if (failure instanceof ConfigError) return "set [policy].model to the server's name for the base model";
-  if (/ rejected the API key/.test(failure.message))
+  if (failure instanceof PolicyKeyError)
     return keyVariable === null ? 'name the variable that holds the API key: -k VAR, or [policy].api_key_var' : `check the key in ${keyVariable}`;
   return failure.status === null ? start : "see the server's log";
 }

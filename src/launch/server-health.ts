@@ -1,5 +1,5 @@
 /** Checks whether one vLLM server answers, and which models it serves. */
-import { CancelledError, PolicyError, type VfError } from '../core/errors.ts';
+import { CancelledError, PolicyError, PolicyKeyError, type VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { LONGEST_TIMER_MS } from '../core/timers.ts';
 import { parseVllmError, VllmModelsShape } from '../schemas/vllm.ts';
@@ -84,9 +84,9 @@ export class ServerHealth {
 
   #refusal(path: string, response: HttpResponse, isTransient = false): PolicyError {
     const said = httpErrorText('GET', `${this.url}${path}`, response.status, response.body, this.#endpoint.hide);
-    const remedy =
-      refusedBy(response.status, response.body) === 'key' ? 'The server rejected the API key; check it' : 'Check that the server is healthy';
-    return new PolicyError(`${said}. ${remedy}`, { ...statusOptions(response), ...(isTransient ? { retryable: true } : {}) });
+    const options = { ...statusOptions(response), ...(isTransient ? { retryable: true } : {}) };
+    if (refusedBy(response.status, response.body) === 'key') return new PolicyKeyError(`${said}. The server rejected the API key; check it`, options);
+    return new PolicyError(`${said}. Check that the server is healthy`, options);
   }
 
   async #untilDeadline<T>(

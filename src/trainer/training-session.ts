@@ -138,4 +138,6 @@ export interface TrainingOutcome {
   readonly resumable: boolean;
   /** The flags with which -R helps. @default none are needed */
   readonly resumeFlags?: readonly string[];
+  /** Replicas that did not serve the version when the run ended, as URLs without `/v1`. @default none */
+  readonly resting?: readonly string[];
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { checkServer } from '../../src/doctor/check-server.ts';
 import type { DoctorTarget } from '../../src/doctor/doctor-target.ts';
 import { imageServer, type ImageServerOptions } from '../loopback/image-server.ts';
+import { loopback } from '../transport/loopback.ts';
 
 const target: DoctorTarget = {
   config: null,
@@ -44,6 +45,24 @@ describe('checkServer', () => {
     const [finding] = findings;
     expect(finding).toMatchObject({ state: 'missing', text: expect.stringMatching(/did not answer: connect ECONNREFUSED 127\.0\.0\.1:1/) });
     expect(finding!.text).not.toMatch(/within/);
+  });
+
+  it.each([
+    [401, '{"error":"Unauthorized"}', /^name the variable that holds the API key/],
+    [500, '{"error":{"message":"The licence server rejected the API key of this host"}}', /^see the server.s log$/],
+  ])('names the key as the remedy of %i only where the server refused it', async (status, body, remedy) => {
+    await using refusing = await loopback((_, response) => response.writeHead(status, { 'content-type': 'application/json' }).end(body));
+    const { signal } = new AbortController();
+    const { findings } = await checkServer({
+      target,
+      contextTokens: null,
+      modelWindow: null,
+      gpuShare: null,
+      played: null,
+      signal,
+      baseUrl: refusing.url,
+    });
+    expect(findings[0]?.remedy).toMatch(remedy);
   });
 
   it('names the route that is missing, and a command with its flag', async () => {

@@ -21,6 +21,8 @@ interface NextOptions {
   readonly presets: readonly Preset[];
   /** The flags with which `-R` helps. @default none */
   readonly resumeFlags?: readonly string[];
+  /** Replicas that did not serve when the run ended, as URLs without `/v1`. @default none */
+  readonly resting?: readonly string[];
 }
 
 export function nextTrainingCommands(summary: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
@@ -33,7 +35,7 @@ function bestFirst({ best, heldOut, resumable, ...summary }: TrainingSummary, co
   const why = `evaluate the best adapter, of step ${best.step}: the run ended worse`;
   if (config.policy.embedded !== null) return [{ ...evaluatedHere(config, { ...options, adapter: best.adapter }), why }];
   const served = { ...summary, best, heldOut, resumable, adapter: best.adapter, model: `${basename(summary.directory)}-best` };
-  const [baseUrl] = [config.policy.baseUrl ?? []].flat();
+  const baseUrl = servingUrl(config, options);
   const [serve, evaluate] = baseUrl === undefined ? afterLaunched(served, config, best.adapter) : afterUnloading(served, config, baseUrl);
   return [
     { ...serve!, why: `serve the best adapter, of step ${best.step}: the run ended worse` },
@@ -45,7 +47,7 @@ function afterRun(summary: TrainingSummary, config: Config, options: NextOptions
   const { resumable, directory, adapter } = summary;
   if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory, options.resumeFlags) }];
   if (adapter === null) return [];
-  const [baseUrl] = [config.policy.baseUrl ?? []].flat();
+  const baseUrl = servingUrl(config, options);
   if (baseUrl !== undefined && config.policy.keepAdapter)
     return [{ why: 'evaluate what serves now', command: evaluateServed(summary, config, baseUrl) }];
   if (baseUrl !== undefined) return afterUnloading({ ...summary, adapter }, config, baseUrl);
@@ -54,6 +56,29 @@ function afterRun(summary: TrainingSummary, config: Config, options: NextOptions
   // No server ever had the adapter, so it has no name yet; that of the base would be answered by the base.
   if (options.backend === 'torch') return afterLaunched({ ...summary, model: basename(summary.directory) }, config, adapter);
   return [evaluatedHere(config, { ...options, adapter })];
+}
+
+/** The first replica that served when the run ended; undefined without a server of the user's. */
+function servingUrl({ policy }: Config, { resting = [] }: NextOptions): string | undefined {
+  const urls = [policy.baseUrl ?? []].flat();
+  return urls.find((url) => !resting.some((replica) => isSameServer(replica, url))) ?? urls[0];
+}
+
+/** A replica's name lacks the credentials of its URL. */
+function isSameServer(replica: string, baseUrl: string): boolean {
+  const [a, b] = [new URL(replica), new URL(serverRoot(baseUrl))];
+  return a.host === b.host && serverRoot(a.pathname) === serverRoot(b.pathname);
+}
+
+function serverRoot(baseUrl: string): string {
+  return baseUrl.replace(/\/+$/, '').replace(/\/v1$/, '');
+}
+
+/** Says what replicas that did not serve when the run ended may still have; null if all served. */
+export function restingNotice(resting: readonly string[], model: string): string | null {
+  if (resting.length === 0) return null;
+  const they = resting.length === 1 ? 'it' : 'they';
+  return `${resting.map(redactUrl).join(', ')} did not serve ${model} when the run ended; ${they} may still have older adapters of this run: restart ${they === 'it' ? 'it' : 'them'}, or unload these with POST /v1/unload_lora_adapter`;
 }
 
 /** `flags`: those with which it helps. */
@@ -70,7 +95,7 @@ function afterUnloading(summary: TrainingSummary & { readonly adapter: string },
   const path = seen === null ? resolve(summary.adapter) : `${seen}/${summary.model}`;
   const key = apiKeyVar === null ? [] : ['-H', `"authorization: Bearer $${apiKeyVar}"`];
   const body = JSON.stringify({ lora_name: summary.model, lora_path: path });
-  const url = redactUrl(`${baseUrl.replace(/\/+$/, '').replace(/\/v1$/, '')}/v1/load_lora_adapter`);
+  const url = redactUrl(`${serverRoot(baseUrl)}/v1/load_lora_adapter`);
   const words = ['curl', url, '-H', 'content-type: application/json'];
   return [
     { why: 'serve the adapter again', command: [...copy, [shellCommand(words), ...key, shellCommand(['-d', body])].join(' ')].join(' && ') },

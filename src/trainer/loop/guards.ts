@@ -90,8 +90,14 @@ export class Guards {
     if (this.#skipped < this.#config.maxSkippedSteps) return null;
     return new TrainingError(
       `Stopped after ${this.#skipped} steps in a row without an update (guards.max_skipped_steps); the last: ${reason.text}. ${SKIP_REMEDIES[reason.kind]}`,
-      { resumeFlags: reason.kind === 'not_finite' || reason.kind === 'diverged' ? lowerRate : [] },
+      { resumeFlags: this.#afterSkips(reason, lowerRate) },
     );
+  }
+
+  /** The sampling of a run cannot change, but further rows may have rewards that differ. What is wrong outside the run is corrected there. */
+  #afterSkips({ kind }: SkipReason, lowerRate: readonly string[]): readonly string[] {
+    if (kind === 'not_finite' || kind === 'diverged') return lowerRate;
+    return kind === 'constant' || kind === 'masked' ? ['--set', `guards.max_skipped_steps=${2 * this.#skipped}`] : [];
   }
 
   /** Throws TrainingError after too many failures in a row. Throws at once if no later version can be published either, or if the version that serves is much older. */
@@ -145,8 +151,11 @@ export class Guards {
       });
   }
 
-  /** Throws TrainingError if an alarm is configured to stop the run. */
-  watch(values: Readonly<Record<string, number | null>>): void {
+  /**
+   * Throws TrainingError if an alarm is configured to stop the run.
+   * @param lowerRate the flags that lower the learning rate
+   */
+  watch(values: Readonly<Record<string, number | null>>, lowerRate: readonly string[] = []): void {
     const { minEntropy, maxKl, maxLogProbDifference, onAlarm } = this.#config;
     const { kl = null, approx_kl: approxKl } = values;
     // The first is the distance from the reference, which grows over a run; the second that of a step.
@@ -171,17 +180,29 @@ export class Guards {
         'server and trainer run different models; check base, dtype, temperature and adapter',
       ),
     ].filter((alarm) => alarm !== null);
-    for (const message of alarms) this.#report({ kind: 'alarm', message });
-    if (alarms.length > 0 && onAlarm === 'stop') throw new TrainingError(`Stopped by an alarm: ${alarms[0]}`);
+    const [first] = alarms;
+    for (const { message } of alarms) this.#report({ kind: 'alarm', message });
+    if (first === undefined || onAlarm !== 'stop') return;
+    if (first.key === 'guards.max_log_prob_difference') throw new TrainingError(`Stopped by an alarm: ${first.message}, then continue with -R`);
+    throw new TrainingError(
+      `Stopped by an alarm: ${first.message}. The next step would start where this one ended and stop again: continue with a lower learning rate and guards.on_alarm = "warn", or start a new run with other settings`,
+      { resumeFlags: [...lowerRate, '--set', 'guards.on_alarm=warn'] },
+    );
   }
 }
 
-function below(what: string, value: number | null | undefined, bound: number | null, key: string, remedy: string): string | null {
-  if (bound === null || value === null || value === undefined || value >= bound) return null;
-  return `${what} is ${value.toPrecision(3)} nats, below ${bound} (${key}): ${remedy}`;
+interface Alarm {
+  /** Of the setting. */
+  readonly key: string;
+  readonly message: string;
 }
 
-function above(what: string, value: number | null | undefined, bound: number | null, key: string, remedy: string): string | null {
+function below(what: string, value: number | null | undefined, bound: number | null, key: string, remedy: string): Alarm | null {
+  if (bound === null || value === null || value === undefined || value >= bound) return null;
+  return { key, message: `${what} is ${value.toPrecision(3)} nats, below ${bound} (${key}): ${remedy}` };
+}
+
+function above(what: string, value: number | null | undefined, bound: number | null, key: string, remedy: string): Alarm | null {
   if (bound === null || value === null || value === undefined || value <= bound) return null;
-  return `${what} is ${value.toPrecision(3)} nats, above ${bound} (${key}): ${remedy}`;
+  return { key, message: `${what} is ${value.toPrecision(3)} nats, above ${bound} (${key}): ${remedy}` };
 }

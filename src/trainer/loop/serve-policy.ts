@@ -29,7 +29,7 @@ export async function servePolicy(parts: Serving, batch: readonly Trajectory[]):
   const { policy, progress, records, session, signal } = parts;
   if (isServing(parts) || !isNeeded(parts)) return null;
   const served = await policy.publish(progress.version, await probeTexts(parts, batch), signal);
-  records.served(session.versions.current());
+  records.served(session.versions.current(), session.versions.replicas);
   return served;
 }
 

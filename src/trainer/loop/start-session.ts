@@ -103,7 +103,7 @@ export async function startSession(
   const validation = new Validation({ run, records, session, budget, progress, best, signal: inner }, demonstrations.validation);
   const checkpoints = new CheckpointWriter({ run, records, session, progress, budget, guards }, start.step);
   const serving = { run, session, records, source, evaluation, policy, progress, signal: inner };
-  records.served(session.versions.current());
+  records.served(session.versions.current(), session.versions.replicas);
   const computes = `${session.backend.capabilities.description}; policy ${session.client.name}`;
   report(startedOrResumed(start, { isAgain, computes }));
   const opening: SessionParts = {

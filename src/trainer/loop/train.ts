@@ -120,7 +120,8 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     guards.notice({ ...batch, values, update });
     budget.finishStep();
     skipped = update.reason;
-    const stuck = guards.step(update.reason, lowerRateFlags(config, step));
+    const lowerRate = lowerRateFlags(config, step);
+    const stuck = guards.step(update.reason, lowerRate);
     await progress.keep({ hasCheckpoint: checkpoints.isDue(step), counters: checkpoints.counters });
 
     if (served.thrown !== null) throw served.thrown;
@@ -129,7 +130,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
       failure = served.value.ok ? null : served.value.reason.message;
       guards.publish(served.value.ok ? null : served.value.reason);
     }
-    guards.watch(values);
+    guards.watch(values, lowerRate);
     if (validation.isDue(step)) await validation.run(step);
     await evaluate();
     if (checkpoints.isDue(step)) await checkpoints.save();

@@ -1,5 +1,6 @@
 /** The files that a run writes: metrics, events, rollouts, checkpoints. Open for the life of the process, across sessions. */
 import type { PolicyRef } from '../../clients/policy-client.ts';
+import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { thrownText, TrainingError } from '../../core/errors.ts';
 import { TraceFile, type TracePlace } from '../../files/trace-file.ts';
 import { mapStrings } from '../../transport/redact.ts';
@@ -28,6 +29,7 @@ export class RunRecords implements AsyncDisposable {
   #hasBegun = false;
   #isLossKnown = false;
   #served = { version: 0, model: '' };
+  #replicas: Pick<PolicyVersions['replicas'], 'isResting'> | null = null;
 
   private constructor(
     run: TrainingRun,
@@ -111,8 +113,9 @@ export class RunRecords implements AsyncDisposable {
     if (changes.length > 0) this.report({ kind: 'settings_changed', message: `Changed ${changes.join('; ')}` });
   }
 
-  served({ version, model }: PolicyRef): void {
+  served({ version, model }: PolicyRef, replicas: Pick<PolicyVersions['replicas'], 'isResting'>): void {
     this.#served = { version, model };
+    this.#replicas = replicas;
   }
 
   async outcome(reason: TrainingOutcome['reason'], cause: Error | null): Promise<TrainingOutcome> {
@@ -136,6 +139,7 @@ export class RunRecords implements AsyncDisposable {
       failedRollouts,
       resumable: reason !== 'finished' || this.#step < totalSteps(config),
       resumeFlags,
+      resting: this.#run.servers.replicas.filter((replica) => this.#replicas?.isResting(replica) === true),
     };
   }
 

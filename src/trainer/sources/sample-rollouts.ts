@@ -39,6 +39,8 @@ import { isUnplayed, type Trajectory, trajectoryOf, unpaid, withRole } from '../
 
 const MOST_ATTEMPTS = 5;
 
+const CORRECT_FAILURES = 'Correct the cause, or let more fail (--set rollouts.max_error_rate=…), then continue this run with -R';
+
 export interface SamplingPlan {
   readonly step: number;
   /** The phase of the step, if the step has several; it names the file. @default the only one */
@@ -121,7 +123,8 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     if (!isEnough && spent) throw new TrainingError(`Stopped at ${placeOf(plan)}: ${sentence(spent.message)} Then continue this run with -R`, lost);
     const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
     const text = failureText(failures, { played: latest.size, total, judgement });
-    if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at ${placeOf(plan)}: ${text}`, lost);
+    if (attempt >= MOST_ATTEMPTS)
+      throw new TrainingError(`Stopped after ${attempt} attempts at ${placeOf(plan)}: ${sentence(text)} ${CORRECT_FAILURES}`, lost);
     if (await repeat({ plan, text, failures, allowed, latest, record }, parts)) round++;
     await pause(parts.config.rollouts.repeatPauseS * 2 ** (attempt - 1), parts.signal);
   }

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { nextTrainingCommands } from '../../../src/reports/training/next-training-commands.ts';
+import { nextTrainingCommands, restingNotice } from '../../../src/reports/training/next-training-commands.ts';
 import { ownPresets } from '../../../src/sessions/environment/presets.ts';
 import { trainingSummary } from '../../../src/reports/training/training-summary.ts';
 import { trainingConfigFromWire, type TrainingConfigWire } from '../../../src/schemas/training-config.ts';
@@ -66,6 +66,20 @@ describe('nextTrainingCommands', () => {
     expect(nextTrainingCommands(trainingSummary(trainingRecord()), kept, { backend: 'embedded', presets }).map(({ command }) => command)).toEqual([
       `npx vf-eval search-r1 -a '{"dataset":"fact-world","data_split":"test"}' -p vllm -b http://a:8000/v1 -m nano-0a1b2c3d-v29`,
     ]);
+  });
+
+  it.each([
+    ['http://a:8000', 'http://b:8000/v1'],
+    ['http://b:8000', 'http://a:8000/v1'],
+  ])('loads and evaluates at a replica that serves while %s rests', (resting, serving) => {
+    for (const config of [kept, remote]) {
+      const commands = nextTrainingCommands(trainingSummary(trainingRecord()), config, { backend: 'embedded', presets, resting: [resting] });
+      expect(commands.at(-1)?.command).toContain(`-p vllm -b ${serving} -m`);
+      expect(commands.every(({ command }) => !command.includes(resting))).toBe(true);
+    }
+    const secret = { ...kept, policy: { ...kept.policy, baseUrl: ['http://me:pass@a:8000/v1/', 'http://b:8000/v1'] } };
+    const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), secret, { backend: 'embedded', presets, resting: ['http://a:8000'] });
+    expect(next?.command).toContain('-b http://b:8000/v1');
   });
 
   it('names the variable of the API key that the server requires', () => {
@@ -137,6 +151,15 @@ describe('nextTrainingCommands', () => {
   it('has nothing to say where nothing was trained', () => {
     expect(nextTrainingCommands(trainingSummary(trainingRecord({ outcome: { adapter: null } })), remote, { backend: 'embedded', presets })).toEqual(
       [],
+    );
+  });
+});
+
+describe('restingNotice', () => {
+  it('says what replicas that did not serve may still have', () => {
+    expect(restingNotice([], 'run-v3')).toBeNull();
+    expect(restingNotice(['http://a:8000'], 'run-v3')).toBe(
+      'http://a:8000 did not serve run-v3 when the run ended; it may still have older adapters of this run: restart it, or unload these with POST /v1/unload_lora_adapter',
     );
   });
 });

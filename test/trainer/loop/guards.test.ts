@@ -31,6 +31,15 @@ describe('Guards.step', () => {
     expect(guard.step(NOT_FINITE)?.message).toMatch(/the last: the gradient was not finite\. Lower the learning rate/);
   });
 
+  it('names the flag with which a run that was stopped takes further steps', () => {
+    for (const [reason, flags] of [
+      [CONSTANT, ['--set', 'guards.max_skipped_steps=6']],
+      [NOT_FINITE, ['--lr', '1e-5']],
+      [{ kind: 'failed', text: 'all failed' }, []],
+    ] as const)
+      expect(guards({ max_skipped_steps: 3 }, { skipped: 2 }).guards.step(reason, ['--lr', '1e-5'])?.resumeFlags).toEqual(flags);
+  });
+
   it('continues the count of a checkpoint, and starts from 0 after a step that was applied', () => {
     const { guards: guard } = guards({ max_skipped_steps: 3 }, { skipped: 2 });
     expect(guard.step(CONSTANT)).toBeInstanceOf(TrainingError);
@@ -87,6 +96,15 @@ describe('Guards.watch', () => {
     expect(() => stopped.guards.watch(values)).toThrow(TrainingError);
     expect(() => stopped.guards.watch(values)).toThrow(message);
     expect(stopped.events.map(({ kind }) => kind)).toEqual(['alarm', 'alarm']);
+  });
+
+  it.each<[Record<string, number>, readonly string[]]>([
+    [{ entropy: 0 }, ['--lr', '1e-5', '--set', 'guards.on_alarm=warn']],
+    [{ kl: 9 }, ['--lr', '1e-5', '--set', 'guards.on_alarm=warn']],
+    [{ log_prob_difference_mean: 9 }, []],
+  ])('names the flags with which a run that %o stopped gets further; none where the servers are at fault', (values, flags) => {
+    const { guards: guard } = guards({ ...BOUNDS, on_alarm: 'stop' });
+    expect(() => guard.watch(values, ['--lr', '1e-5'])).toThrow(expect.objectContaining({ resumeFlags: flags }));
   });
 
   it('reports every alarm of a step', () => {
