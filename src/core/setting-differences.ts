@@ -4,6 +4,7 @@
  */
 import { isObject } from '../schemas/is-object.ts';
 import { canonicalJson } from './canonical-json.ts';
+import { settingNumber } from './setting-number.ts';
 
 export type RecordedSettings = Readonly<Record<string, unknown>>;
 
@@ -14,6 +15,14 @@ export interface DifferingSetting {
   readonly name: string;
   /** One for each run, for people: `1e-4`; null where the run does not set it. */
   readonly values: readonly (string | null)[];
+  /** The same as recorded; undefined where the run does not set it. */
+  readonly recorded: readonly unknown[];
+}
+
+export interface LabelledSetting {
+  /** Names from the outermost table inwards. */
+  readonly path: readonly string[];
+  readonly value: unknown;
 }
 
 export interface NamedRun {
@@ -26,28 +35,30 @@ export interface NamedRun {
 const PLACES =
   /^(?:name|output_dir|logging|checkpoint|publish|policy\.(?:base_url|api_key_var|keep_adapter)|roles\.[^.]+\.(?:base_url|api_key_var))(?:\.|$)/;
 const SHORT: Readonly<Record<string, string>> = { learning_rate: 'lr', rollouts_per_example: 'rollouts', max_staleness: 'staleness' };
+/** An evaluation records the arguments that were given and, under this, those that the environment made of them. */
+const RESOLVED_ARGUMENTS = /^environment\.arguments\./;
 const MOST_CHARACTERS = 24;
 /** More settings than this are counted in a label. */
 const MOST_NAMED = 4;
 
-/** In the order of the first run's settings; empty for one run. A key that says the same as an earlier one, under the same last part, is left out. */
+/** In the order of the first run's settings, the seed last; empty for one run. An argument of the environment is named once, although an evaluation records it twice. */
 export function differingSettings(runs: readonly RecordedSettings[]): DifferingSetting[] {
   const flat = runs.map((settings) => new Map(flattened(settings, '')));
   const keys = [...new Set(flat.flatMap((settings) => [...settings.keys()]))].filter((key) => !PLACES.test(key));
   const seen = new Set<string>();
   const differing = keys.flatMap((key) => {
-    const values = flat.map((settings) => settings.get(key) ?? null);
-    const sign = JSON.stringify([lastPart(key), values]);
+    const values = flat.map((settings) => settings.get(key));
+    const sign = JSON.stringify([key.replace(RESOLVED_ARGUMENTS, 'env_args.'), values]);
     if (values.every((value) => value === values[0]) || seen.has(sign)) return [];
     seen.add(sign);
     return [{ key, values }];
   });
   const ordered = differing.toSorted((a, b) => Number(a.key === 'seed') - Number(b.key === 'seed'));
-  return ordered.map(({ key, values }) => ({
-    key,
-    name: shortName(key, ordered),
-    values: values.map((value) => (value === null ? null : valueText(value))),
-  }));
+  const names = shortNames(ordered.map(({ key }) => key));
+  return ordered.map(({ key, values }, i) => {
+    const recorded = values.map((value) => (value === undefined ? undefined : (JSON.parse(value) as unknown)));
+    return { key, name: names[i]!, values: shortened(recorded.map((value) => (value === undefined ? null : valueText(value)))), recorded };
+  });
 }
 
 /** For each run the settings that differ, `lr 1e-4, seed 2`; empty if nothing does. */
@@ -78,35 +89,44 @@ export function seedlessSettings(settings: RecordedSettings): string {
   return canonicalJson(Object.fromEntries(kept));
 }
 
-/** Leaves as canonical JSON; null and absent are the same. */
+/** `topk 3, temperature 0`: all of these settings, whole. */
+export function settingLabel(settings: readonly LabelledSetting[]): string {
+  const names = shortNames(settings.map(({ path }) => path.join('.')));
+  return settings.map(({ value }, i) => `${names[i]!} ${valueText(value)}`).join(', ');
+}
+
+/**
+ * Leaves as canonical JSON. Null and absent are the same but in `sampling_args`, where null leaves a field of the request out and an absent one is the environment's.
+ */
 function flattened(settings: RecordedSettings, path: string): [key: string, value: string][] {
   return Object.entries(settings).flatMap(([name, value]): [string, string][] => {
-    if (value === null || value === undefined) return [];
+    if (value === undefined || (value === null && path !== 'sampling_args.')) return [];
     if (isObject(value)) return flattened(value, `${path}${name}.`);
     return [[`${path}${name}`, canonicalJson(value)]];
   });
 }
 
-function lastPart(key: string): string {
-  return key.slice(key.lastIndexOf('.') + 1);
+function shortNames(keys: readonly string[]): string[] {
+  return keys.map((key) => {
+    const parts = key.split('.');
+    const isOwn = (end: string) => keys.every((other) => other === key || !`.${other}`.endsWith(`.${end}`));
+    const ends = parts.map((_, i) => parts.slice(parts.length - 1 - i).join('.'));
+    const end = ends.find(isOwn) ?? key;
+    return SHORT[end] ?? end;
+  });
 }
 
-function shortName(key: string, all: readonly { readonly key: string }[]): string {
-  const parts = key.split('.');
-  const isOwn = (end: string) => all.every((other) => other.key === key || !`.${other.key}`.endsWith(`.${end}`));
-  const ends = parts.map((_, i) => parts.slice(parts.length - 1 - i).join('.'));
-  const end = ends.find(isOwn) ?? key;
-  return SHORT[end] ?? end;
+/** Long values lose their ends, or their beginnings where these tell them apart. */
+function shortened(values: readonly (string | null)[]): (string | null)[] {
+  const cut = (from: number, to: number, text: (kept: string) => string) =>
+    values.map((value) => {
+      const characters = Array.from(value ?? '');
+      return value === null || characters.length <= MOST_CHARACTERS ? value : text(characters.slice(from, to).join(''));
+    });
+  const beginnings = cut(0, MOST_CHARACTERS - 1, (kept) => `${kept}…`);
+  return new Set(beginnings).size === new Set(values).size ? beginnings : cut(1 - MOST_CHARACTERS, Infinity, (kept) => `…${kept}`);
 }
 
-function valueText(json: string): string {
-  const value: unknown = JSON.parse(json);
-  const text = typeof value === 'string' ? value : typeof value === 'number' ? numberText(value) : json;
-  const characters = Array.from(text);
-  return characters.length > MOST_CHARACTERS ? `${characters.slice(0, MOST_CHARACTERS - 1).join('')}…` : text;
-}
-
-/** 1e-4 is easier to read than four zeros. */
-function numberText(value: number): string {
-  return value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential() : String(value);
+function valueText(value: unknown): string {
+  return typeof value === 'string' ? value : typeof value === 'number' ? settingNumber(value) : canonicalJson(value);
 }

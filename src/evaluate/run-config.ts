@@ -7,6 +7,7 @@ import { samplingFields } from '../core/sampling.ts';
 import { policyKind } from './policy-kind.ts';
 import type { Redaction } from './redaction.ts';
 import { canonicalJson } from '../core/canonical-json.ts';
+import { differingSettings } from '../core/setting-differences.ts';
 import { isObject } from '../schemas/is-object.ts';
 
 export type RunConfig = Readonly<Record<string, unknown>>;
@@ -60,9 +61,9 @@ export function configDifference(before: RunConfig, now: RunConfig): string | nu
   return `${shown.join(', ')}${differences.length > 3 ? ` (and ${differences.length - 3} more)` : ''}`;
 }
 
-/** Every setting that differs, such as `seed: 0 → 1`. */
+/** Every setting that differs and may change a result, such as `seed: 0 → 1`. */
 export function settingChanges(before: RunConfig, now: RunConfig): string[] {
-  return [...differingKeys(before, now, '')].map(([key, was, is]) => `${key}: ${show(was)} → ${show(is)}`);
+  return differingSettings([before, now]).map(({ key, recorded: [was, is] }) => `${key}: ${show(was)} → ${show(is)}`);
 }
 
 function* differingKeys(before: unknown, now: unknown, path: string): Generator<[key: string, was: unknown, is: unknown]> {

@@ -4,7 +4,7 @@ import { byName, choice, filledText, listOf, object, only, text, textOrNull } fr
 
 const run = object({
   name: text,
-  /** Its own settings as text: `learning_rate=0.001 seed=0`. */
+  /** Its own settings as text: `lr 0.001, seed 0`. */
   label: text,
   /** The same by dotted key, without secrets. */
   settings: byName({}),

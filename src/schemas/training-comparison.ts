@@ -41,7 +41,7 @@ export interface TrainingGroup {
   readonly name: string;
   /** The settings in which the groups differ, by dotted key; empty if there is one group. */
   readonly settings: Readonly<Record<string, unknown>>;
-  /** The same as text: `learning_rate=0.001`. */
+  /** The same as text: `lr 0.001`. */
   readonly label: string;
   readonly runs: readonly ComparedTrainingRun[];
   /** Of the runs that count; null without any. */

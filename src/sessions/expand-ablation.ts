@@ -3,10 +3,11 @@
  * for each of them to say.
  */
 import { ConfigError } from '../core/errors.ts';
+import { type LabelledSetting, settingLabel } from '../core/setting-differences.ts';
 import { typeOf } from '../files/toml-text.ts';
 import { countText } from '../reports/text/number-text.ts';
-import { type LabelledSetting, settingLabel } from '../reports/text/setting-label.ts';
 import { isObject } from '../schemas/is-object.ts';
+import { hideSecrets } from '../transport/redact.ts';
 
 type Table = Readonly<Record<string, unknown>>;
 
@@ -14,7 +15,7 @@ export interface SweptRun {
   /** The fixed settings with the swept ones, without `sweep`. */
   readonly table: Table;
   readonly values: readonly LabelledSetting[];
-  /** `topk=3 temperature=0`, free of secrets. */
+  /** `topk 3, temperature 0`, free of secrets. */
   readonly label: string;
 }
 
@@ -54,7 +55,7 @@ export function expandAblation({ sweep = {}, ...fixed }: Table, { where, nameOf 
   return combinations.map((values) => ({
     table: values.reduce<Table>((table, { path, value }) => withValue(table, path, { value, nameOf }), fixed),
     values,
-    label: settingLabel(values),
+    label: settingLabel(values.map(({ path, value }) => ({ path, value: hideSecrets(value, path.at(-1)) }))),
   }));
 }
 

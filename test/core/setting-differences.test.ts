@@ -32,6 +32,19 @@ describe('settingLabels', () => {
     ).toEqual(['a.x 1, b.x 1', 'a.x 2, b.x 3']);
   });
 
+  it('tells long values apart by their ends where their beginnings are alike', () => {
+    const path = (end: string) => ({ loss: `${'x'.repeat(30)}/${end}` });
+    expect(settingLabels([path('a.ts'), path('b.ts')])).toEqual([`loss …${'x'.repeat(18)}/a.ts`, `loss …${'x'.repeat(18)}/b.ts`]);
+  });
+
+  it('names two settings that change alike, unless they are the argument of an environment', () => {
+    const of = (rate: number) => ({ optimizer: { learning_rate: rate }, sft: { learning_rate: rate } });
+    expect(settingLabels([of(1), of(2)])).toEqual([
+      'optimizer.learning_rate 1, sft.learning_rate 1',
+      'optimizer.learning_rate 2, sft.learning_rate 2',
+    ]);
+  });
+
   it('takes a prototype key for a key, and cuts a long value', () => {
     const hostile = JSON.parse('{"__proto__": {"polluted": "yes"}, "constructor": 1}') as Record<string, unknown>;
     expect(differingSettings([{}, hostile]).map(({ key }) => key)).toEqual(['__proto__.polluted', 'constructor']);

@@ -9,6 +9,11 @@ describe('configDifference', () => {
     expect(configDifference(named, { sampling_args: { stop: null } })).toBeNull();
   });
 
+  it('names an argument of the environment once, and no place', () => {
+    const of = (topk: number) => ({ env_args: { topk }, environment: { arguments: { topk } }, roles: { judge: { base_url: `http://h:${topk}` } } });
+    expect(settingChanges(of(1), of(3))).toEqual(['env_args.topk: 1 → 3']);
+  });
+
   it('takes a setting that an older run lacks for null', () => {
     expect(configDifference({ seed: 0 }, { seed: 0, shuffle_seed: null })).toBeNull();
   });

@@ -6,39 +6,57 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { inRun, type PlannedAblation, type PlannedTraining } from '../../sessions/training/plan-ablations.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
+import { checkedLines, isWell } from '../doctor/render-findings.ts';
+import type { CheckedRun } from './dry-training.ts';
 
 export interface AblationDryRunOptions {
   readonly json: boolean;
+  /** US dollars for one GPU and hour; null shows no prices. */
+  readonly gpuPrice: number | null;
   readonly context: CommandContext;
 }
 
-export async function ablationDryRun(ablations: readonly PlannedAblation[], { json, context }: AblationDryRunOptions): Promise<number> {
-  const first = await checkParts(ablations, context);
+/** Checks the surroundings of each distinct set-up, as the dry run of a single training does. Returns the exit code. */
+export async function ablationDryRun(ablations: readonly PlannedAblation[], { json, gpuPrice, context }: AblationDryRunOptions): Promise<number> {
+  const { checkedDryRun } = await import('./dry-training.ts');
+  const checked: CheckedSetup[] = [];
+  await eachSetup(ablations, async (planned, which) => {
+    const { text, findings } = await checkedDryRun(planned.setup, { gpuPrice, push: null }, context);
+    checked.push({ which, text, findings });
+  });
   if (json) process.stdout.write(`${context.redact(JSON.stringify({ ablations: ablations.map(toWire) }))}\n`);
-  else process.stdout.write(printable(context.redact([...ablations.map(ablationText), `The first run:\n\n${first}`].join('\n'))));
-  return EXIT.done;
+  else process.stdout.write(printable(context.redact([...ablations.map(ablationText), ...checked.map(setupText)].join('\n'))));
+  return checked.every(({ findings }) => isWell(findings)) ? EXIT.done : EXIT.usage;
 }
 
-/**
- * Opens each environment, role, loss and adapter that the runs name, once, and returns the dry run of the first run. Throws the error of the first that cannot be
- * opened, which then names its run.
- */
-export async function checkParts(ablations: readonly PlannedAblation[], { note, signal }: Pick<CommandContext, 'note' | 'signal'>): Promise<string> {
+interface CheckedSetup extends CheckedRun {
+  /** `Run 1 of 4 of [[ablation]] 1 of runs.toml (seed 0)` */
+  readonly which: string;
+}
+
+/** The first set-up whole; of the others, what was checked. */
+function setupText({ which, text, findings }: CheckedSetup, place: number): string {
+  return place === 0 ? `The first run:\n\n${text}` : `${escapeControls(which)}:\n\n${checkedLines(findings).join('\n')}\n`;
+}
+
+/** Opens each environment, role, loss and adapter that the runs name, once. Throws the error of the first that cannot be opened, which then names its run. */
+export async function checkParts(ablations: readonly PlannedAblation[], { note, signal }: Pick<CommandContext, 'note' | 'signal'>): Promise<void> {
   const { trainingDryRun } = await import('../../sessions/training/training-dry-run.ts');
+  await eachSetup(ablations, async ({ setup }) => void (await trainingDryRun(setup, { variables: process.env, note, signal })));
+}
+
+/** The first run of each set-up: runs that differ in seed, optimiser, steps and place alone have the same one. */
+async function eachSetup(ablations: readonly PlannedAblation[], visit: (planned: PlannedTraining, which: string) => Promise<void>): Promise<void> {
   const seen = new Set<string>();
-  let first: string | null = null;
   for (const { where, runs } of ablations)
-    for (const [i, { run, setup }] of runs.entries()) {
-      const { name: _name, seed: _seed, optimizer: _optimizer, steps: _steps, output_dir: _output, ...parts } = setup.wire;
+    for (const [i, planned] of runs.entries()) {
+      const { name: _name, seed: _seed, optimizer: _optimizer, steps: _steps, output_dir: _output, ...parts } = planned.setup.wire;
       const key = canonicalJson(parts);
       if (seen.has(key)) continue;
       seen.add(key);
-      const text = await inRun(`Run ${i + 1} of ${runs.length} of ${where} (${run.label})`, () =>
-        trainingDryRun(setup, { variables: process.env, note, signal }),
-      );
-      first ??= text;
+      const which = `Run ${i + 1} of ${runs.length} of ${where} (${planned.run.label})`;
+      await inRun(which, () => visit(planned, which));
     }
-  return first!;
 }
 
 function ablationText({ name, runs }: PlannedAblation): string {

@@ -18,7 +18,23 @@ interface DryOptions {
 
 /** Returns the exit code. */
 export async function dryTraining(setup: TrainingSetup, { gpuPrice, push }: DryOptions, context: CommandContext): Promise<number> {
-  const { signal, note, redact } = context;
+  const { redact } = context;
+  const { text, findings } = await checkedDryRun(setup, { gpuPrice, push }, context);
+  process.stdout.write(printable(redact(text)));
+  return isWell(findings) ? EXIT.done : EXIT.usage;
+}
+
+export interface CheckedRun {
+  /** Ends with the findings. */
+  readonly text: string;
+  readonly findings: readonly Finding[];
+}
+
+export async function checkedDryRun(
+  setup: TrainingSetup,
+  { gpuPrice, push }: DryOptions,
+  { signal, note }: Pick<CommandContext, 'signal' | 'note'>,
+): Promise<CheckedRun> {
   const variables = process.env;
   const target = { ...runTarget(setup), config: setup.config };
   const findings: Finding[] = [];
@@ -33,6 +49,5 @@ export async function dryTraining(setup: TrainingSetup, { gpuPrice, push }: DryO
       return checkedLines(findings);
     },
   });
-  process.stdout.write(printable(redact(text)));
-  return isWell(findings) ? EXIT.done : EXIT.usage;
+  return { text, findings };
 }

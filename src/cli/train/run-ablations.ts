@@ -49,7 +49,7 @@ export async function runAblations(ablations: readonly PlannedAblation[], asked:
       process.stdout.write(`# ${escapeControls(run.label)}\n${renderConfig(setup, { secrets: [...setup.secrets] })}\n`);
     return EXIT.done;
   }
-  if (given.action === 'dry-run') return ablationDryRun(ablations, { ...given.display, context });
+  if (given.action === 'dry-run') return ablationDryRun(ablations, { json: given.display.json, gpuPrice: given.gpuPrice, context });
   if (all.length > MANY_RUNS)
     context.note(`vf-train: ${countText(all.length)} runs, one after the other; --dry-run lists them. Ctrl-C stops, and -R goes on`);
   // What only an opened environment can refuse is refused before the first run too. Each run shows its own notices.
@@ -74,6 +74,8 @@ class AblationPlayer {
   #code: number = EXIT.done;
   /** Of the runs of this process. */
   readonly #seconds: number[] = [];
+  /** Runs whose learning rate must change before they can continue. */
+  readonly #diverged: PlannedTraining[] = [];
   #isInterrupted = false;
 
   constructor(asked: Asked, total: number) {
@@ -118,13 +120,14 @@ class AblationPlayer {
       }));
       process.stdout.write(`${context.redact(JSON.stringify({ ablations }))}\n`);
     }
+    if (this.#diverged.length > 0) this.#note(divergedText(this.#diverged, given.target!));
     const again = ownCommand('vf-train', [...words, '-R']);
     if (this.#code !== EXIT.done && !isUnderRounds()) this.#note(`finished runs are kept; continue the others with ${again}`);
     return this.#isInterrupted ? EXIT.interrupted : this.#code;
   }
 
   /** Never throws for a run that fails: the others go on. Null without a summary. */
-  async #playRun({ run, setup }: PlannedTraining, index: number, directory: AblationDirectory): Promise<TrainingSummary | null> {
+  async #playRun({ run, setup, record }: PlannedTraining, index: number, directory: AblationDirectory): Promise<TrainingSummary | null> {
     const { context } = this.#asked;
     const started = performance.now();
     context.note(`\nrun ${this.#place} of ${this.#total}: ${escapeControls(run.label)}${this.#timeLeft()}`);
@@ -136,7 +139,7 @@ class AblationPlayer {
         await directory.update(index, { state: 'finished', reason: null });
         return (await readTrainingSummary({ ...finished, config: setup.config })).summary;
       }
-      const summary = await this.#train(setup, index, directory);
+      const summary = await this.#train({ run, setup, record }, index, directory);
       this.#seconds.push((performance.now() - started) / 1000);
       return summary;
     } catch (error) {
@@ -152,8 +155,9 @@ class AblationPlayer {
     }
   }
 
-  async #train(setup: PlannedTraining['setup'], index: number, directory: AblationDirectory): Promise<TrainingSummary> {
+  async #train(planned: PlannedTraining, index: number, directory: AblationDirectory): Promise<TrainingSummary> {
     const { given, context } = this.#asked;
+    const { setup } = planned;
     const host = trainingHost(setup, given.display, context);
     let summary: TrainingSummary | null = null;
     const { outcome, cost } = await runTraining(setup, {
@@ -170,7 +174,9 @@ class AblationPlayer {
         ({ summary } = await concludeTraining(ended, { variables: process.env, redact: context.redact, warn: (line) => this.#note(line) }));
       },
     });
-    const { reason, message } = outcome;
+    const { reason, message, resumeFlags = [] } = outcome;
+    // Its flags would continue the run with settings of its own, in no group of the table.
+    if (resumeFlags.includes('--allow-changes')) this.#diverged.push(planned);
     if (reason === 'interrupted') this.#interrupt();
     if (reason === 'stopped' && this.#code === EXIT.done) this.#code = cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
     await directory.update(index, { state: reason, reason: message === null ? null : context.redact(message) });
@@ -198,6 +204,14 @@ class AblationPlayer {
   #note(line: string): void {
     this.#asked.context.note(`vf-train: ${escapeControls(line)}`);
   }
+}
+
+function divergedText(runs: readonly PlannedTraining[], file: string): string {
+  const [{ run }] = runs as [PlannedTraining];
+  const swept = run.values.map(({ path }) => path.join('.')).find((key) => key.endsWith('learning_rate'));
+  const which = `${plural(runs.length, 'run')} stopped because of the learning rate, first ${run.label}`;
+  if (swept === undefined) return `${which}. Lower it in ${file}, and start again without -R, so that all runs have the same one`;
+  return `${which}. Lower it in [ablation.sweep] of ${file}; -R then plays the runs that are new`;
 }
 
 /** `finished: held-out reward 0.954 at step 15 0.250 at step 0` */

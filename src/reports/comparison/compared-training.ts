@@ -65,7 +65,7 @@ async function readOfAblation(directory: string, run: WireAblationRun, metric: s
   const { name, settings, reason, state } = run;
   const folder = ablationRunFolder(directory, run);
   const ended: TrainingState = state === 'failed' || state === 'stopped' ? state : 'unfinished';
-  const known = { name, swept: settings, seed: Number(settings['seed'] ?? 0) };
+  const known = { name, swept: settings, seed: numberAt(settings, 'seed') };
   const begun =
     folder === null ? UNFINISHED[state] : existsSync(folder) ? await readTraining(folder, metric).catch(describeError) : 'its folder is gone';
   const why = reason ?? UNFINISHED[state];

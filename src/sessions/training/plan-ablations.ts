@@ -1,6 +1,7 @@
 /** The runs of a file's `[[ablation]]` tables, each resolved and checked before the first begins, with what an earlier process did of them. */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { canonicalJson } from '../../core/canonical-json.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { WireAblationRun } from '../../schemas/ablation.ts';
 import { isObject } from '../../schemas/is-object.ts';
@@ -60,10 +61,10 @@ async function planAblation(ablation: Ablation, request: TrainingRequest, option
   const runsFolder = trainingRunsFolder(fresh[0]!.setup.config.outputDir);
   const directory = request.resume === null ? null : await newestAblation(runsFolder, name);
   const records = directory === null ? [] : (await readAblation(directory)).runs;
-  const leftOut = records.filter(({ label }) => !runs.some((run) => run.label === label)).map(({ label }) => label);
+  const leftOut = records.filter((record) => !runs.some((run) => isRecordOf(run, record))).map(({ label }) => label);
   const planned: PlannedTraining[] = [];
   for (const [i, { run, setup }] of fresh.entries()) {
-    const known = records.find(({ label }) => label === run.label);
+    const known = records.find((record) => isRecordOf(run, record));
     const folder = directory === null || known === undefined ? null : ablationRunFolder(directory, known);
     if (known === undefined || folder === null || !existsSync(folder)) planned.push({ run, setup, record: newRecord(run) });
     else planned.push({ run, setup: await resolve(i, { directory: folder, allowChanges: request.resume!.allowChanges }), record: known });
@@ -74,6 +75,10 @@ async function planAblation(ablation: Ablation, request: TrainingRequest, option
 function newRecord({ name, label, values }: AblationRun): WireAblationRun {
   const settings = Object.fromEntries(values.map(({ path, value }) => [path.join('.'), hideSecrets(value, path.at(-1))]));
   return { name, label, settings, folder: null, state: 'planned', reason: null };
+}
+
+function isRecordOf(run: AblationRun, record: WireAblationRun): boolean {
+  return canonicalJson(newRecord(run).settings) === canonicalJson(record.settings);
 }
 
 /** A flag overrides the file, so it would make runs equal that the file tells apart. */

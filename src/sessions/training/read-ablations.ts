@@ -1,13 +1,13 @@
 /** The `[[ablation]]` tables of a training's configuration file, each as the runs that it describes: every combination of the swept settings, with every seed. */
 import { basename } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
+import type { LabelledSetting } from '../../core/setting-differences.ts';
 import { readExtendedToml } from '../../files/extended-toml.ts';
 import { tablesOf, typeOf } from '../../files/toml-text.ts';
 import { nestedTable } from '../../schemas/config-keys.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { isRunName, RUN_NAME_TITLE } from '../../schemas/run-name.ts';
 import type { ConfigLayer } from '../../trainer/config/resolve-config.ts';
-import type { LabelledSetting } from '../../reports/text/setting-label.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { expandAblation } from '../expand-ablation.ts';
 
@@ -16,7 +16,7 @@ type Table = Readonly<Record<string, unknown>>;
 export interface AblationRun {
   /** That of the ablation with its own settings: unique in the file. */
   readonly name: string;
-  /** `learning_rate=0.001 seed=0`, free of secrets. */
+  /** `lr 0.001, seed 0`, free of secrets. */
   readonly label: string;
   /** The settings that the runs of the ablation do not share; `seed` is one. */
   readonly values: readonly LabelledSetting[];
@@ -121,7 +121,7 @@ function refuseEqualRuns(labels: readonly string[], where: string): void {
 
 const LONGEST_NAME = 80;
 
-/** `two rates: learning_rate=0.001 seed=0`. One that is too long ends with the place of the run. */
+/** `two rates: lr 0.001, seed 0`. One that is too long ends with the place of the run. */
 function runName(ablation: string, label: string, place: number): string {
   const name = `${ablation}: ${label}`;
   if (isRunName(name)) return name;

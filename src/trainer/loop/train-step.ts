@@ -75,7 +75,7 @@ function takenBack(step: number, fault: string, config: TrainingConfig): Trainin
   const rate = settingNumber(adamOptions(config, step).learningRate);
   const resumeFlags = lowerRateFlags(config, step);
   return new TrainingError(
-    `Step ${step} was taken back, because ${fault}. Lower the learning rate, which was ${rate}: -R with ${resumeFlags.join(' ')} continues from step ${step - 1}`,
+    `Step ${step} was taken back, because ${fault}. Its learning rate was ${rate}; lower it, and continue from step ${step - 1}`,
     { resumeFlags },
   );
 }

@@ -35,13 +35,19 @@ export function ablationRunFolder(directory: string, { folder }: Pick<WireAblati
   return folder === null ? null : resolve(directory, '..', '..', folder);
 }
 
-/** The most recently started ablation of this name among the runs under `runsFolder`; null if there is none. Ignores other folders. */
+/**
+ * The most recently started ablation of this name among the runs under `runsFolder`; null if there is none. Ignores other folders. Throws ConfigError if the record in a
+ * folder of this name cannot be read: its runs would be played a second time.
+ */
 export async function newestAblation(runsFolder: string, name: string): Promise<string | null> {
   let newest: { readonly path: string; readonly startedAt: string } | null = null;
   const folder = join(runsFolder, FOLDER);
   for (const entry of await readdir(folder).catch(() => [])) {
     const path = join(folder, entry);
-    const record = await readAblation(path).catch(() => null);
+    const record = await readAblation(path).catch((error: unknown) => {
+      if (entry.slice(0, entry.lastIndexOf('--')) === folderOfName(name)) throw error;
+      return null;
+    });
     if (record?.name !== name || (newest !== null && record.started_at <= newest.startedAt)) continue;
     newest = { path, startedAt: record.started_at };
   }

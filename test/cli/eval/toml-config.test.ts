@@ -58,18 +58,18 @@ describe('readTomlConfig', () => {
       topk = [1, 3]
     `);
     expect(runs.map((run) => [run.name, run.settings.temperature, run.settings.envArgs])).toEqual([
-      ['temperature=0 topk=1', 0, { split: 'test', topk: 1 }],
-      ['temperature=0 topk=3', 0, { split: 'test', topk: 3 }],
-      ['temperature=1 topk=1', 1, { split: 'test', topk: 1 }],
-      ['temperature=1 topk=3', 1, { split: 'test', topk: 3 }],
+      ['temperature 0, topk 1', 0, { split: 'test', topk: 1 }],
+      ['temperature 0, topk 3', 0, { split: 'test', topk: 3 }],
+      ['temperature 1, topk 1', 1, { split: 'test', topk: 1 }],
+      ['temperature 1, topk 3', 1, { split: 'test', topk: 3 }],
     ]);
   });
 
   it('sweeps environments too', async () => {
     const runs = await read('[[ablation]]\nname = "both"\n[ablation.sweep]\nenv_id = ["a", "b"]');
     expect(runs.map((run) => [run.envId, run.name])).toEqual([
-      ['a', 'both: env_id=a'],
-      ['b', 'both: env_id=b'],
+      ['a', 'both: env_id a'],
+      ['b', 'both: env_id b'],
     ]);
   });
 

@@ -66,23 +66,25 @@ describe('vf-train with [[ablation]]', { timeout: 180_000 }, () => {
     const { code, stdout, stderr } = await play();
     const [{ name, directory, runs, comparison }] = (JSON.parse(stdout) as Printed).ablations as [Printed['ablations'][number]];
     expect({ code, name, runs: runs.length, folders: folders().length }).toEqual({ code: 1, name: 'two rates', runs: 4, folders: 4 });
-    expect(stderr).toMatch(/^run 1 of 4: learning_rate=0\.001 seed=0$/m);
-    expect(stderr).toMatch(/^run 2 of 4: learning_rate=0\.001 seed=3 {2}\(about .* left\)$/m);
+    expect(stderr).toMatch(/^run 1 of 4: lr 0\.001, seed 0$/m);
+    expect(stderr).toMatch(/^run 2 of 4: lr 0\.001, seed 3 {2}\(about .* left\)$/m);
     expect(stderr).toMatch(/continue the others with .*vf-train\S* rates\.toml .*-R$/m);
+    expect(stderr).toMatch(/2 runs stopped because of the learning rate, first lr 1e20, seed 0\. Lower it in \[ablation\.sweep\] of rates\.toml;/);
+    expect(`${stderr}${stdout}`).not.toMatch(/--allow-changes/);
     const [good, diverged] = comparison.groups;
     expect(good).toMatchObject({
-      label: 'learning_rate=0.001',
+      label: 'lr 0.001',
       last: { n: 2, over: 'seeds' },
       runs: [
         { state: 'finished', seed: 0 },
         { state: 'finished', seed: 3 },
       ],
     });
-    expect(diverged).toMatchObject({ label: 'learning_rate=1e20', last: null });
+    expect(diverged).toMatchObject({ label: 'lr 1e20', last: null });
     for (const run of diverged!.runs)
       expect(run).toMatchObject({ counts: false, state: expect.stringMatching(/^(stopped|failed)$/), reason: expect.stringMatching(/\w/) });
     const config = readFileSync(join(folder.path, 'train', folders()[0]!, 'config.toml'), 'utf8');
-    expect(config).toMatch(/^name = "two rates: learning_rate=\S+ seed=\d"/m);
+    expect(config).toMatch(/^name = "two rates: lr \S+, seed \d"/m);
     const again = await command('vf-compare', directory, '--json');
     expect(JSON.parse(again.stdout)).toEqual(comparison);
     expect(readFileSync(join(directory, 'table.md'), 'utf8')).toMatch(/^# two rates\n\n4 runs in 2 groups; held-out reward\./);
@@ -115,10 +117,10 @@ describe('vf-train with [[ablation]]', { timeout: 180_000 }, () => {
     expect(readdirSync(join(folder.path, 'train/ablations'))).toHaveLength(1);
     write(`${SMALL}[[ablation]]\nseeds = [0, 1]\n`);
     const shorter = await play('-R');
-    expect(shorter.stderr).toMatch(/the file no longer describes seed=3: left out of the table, and kept in train$/m);
+    expect(shorter.stderr).toMatch(/the file no longer describes seed 3: left out of the table, and kept in train$/m);
     expect((JSON.parse(shorter.stdout) as Printed).ablations[0]!.comparison.groups[0]).toMatchObject({ last: { n: 2 } });
     write(`${SMALL.replace('steps = 2', 'seed = 2')}[[ablation]]\nseeds = [0, 1]\n"lora.rank" = 4\n`);
-    expect((await play('-R')).stderr).toMatch(/^vf-train: Run 1 of 2 of .* \(seed=0\): .*A resumed run cannot change lora\.rank from 8 to 4/);
+    expect((await play('-R')).stderr).toMatch(/^vf-train: Run 1 of 2 of .* \(seed 0\): .*A resumed run cannot change lora\.rank from 8 to 4/);
     rmSync(join(folder.path, 'train', before.runs[1]!.folder!), { recursive: true });
     const gone = await command('vf-compare', ablationFolder());
     expect(gone.stdout).toMatch(/seed 1 +not finished, not counted: its folder is gone/);
@@ -129,12 +131,20 @@ describe('vf-train with [[ablation]]', { timeout: 180_000 }, () => {
     const { code, stdout } = await command('vf-train', 'rates.toml', '--dry-run');
     expect(code).toBe(0);
     expect(stdout).toMatch(/^two rates: 4 runs, 8 steps, 32 rollouts to train on$/m);
-    expect(stdout).toMatch(/^ +2 {2}learning_rate=0\.001 seed=3 {2}2 steps, 8 rollouts$/m);
+    expect(stdout).toMatch(/^ +2 {2}lr 0\.001, seed 3 {2}2 steps, 8 rollouts$/m);
+    expect(stdout.match(/^Checked$/gm)).toHaveLength(1);
     expect(existsSync(join(folder.path, 'train'))).toBe(false);
     const json = await command('vf-train', 'rates.toml', '--dry-run', '--json');
     expect(JSON.parse(json.stdout)).toMatchObject({
       ablations: [{ name: 'two rates', runs: [{ settings: { seed: 0 }, state: 'planned' }, {}, {}, {}] }],
     });
+  });
+
+  it('checks each set-up once with --dry-run', async () => {
+    write(`${SMALL}[[ablation]]\nseeds = [0, 1]\n[ablation.sweep]\n"evaluation.examples" = [4, 5]\n`);
+    const { code, stdout } = await command('vf-train', 'rates.toml', '--dry-run');
+    expect(stdout).toMatch(/^Run 3 of 4 of \[\[ablation\]\] 1 of rates\.toml \(examples 5, seed 0\):\n\nChecked$/m);
+    expect({ code, lists: stdout.match(/^ok +rows /gm)?.length }).toEqual({ code: 0, lists: 2 });
   });
 
   it('says so before it begins when there are more than 200 runs', async () => {
@@ -149,19 +159,19 @@ describe('vf-train with [[ablation]]', { timeout: 180_000 }, () => {
     [
       'an unknown key',
       '"optimizer.lr" = [1e-3]',
-      /^vf-train: Run 1 of 1 of \[\[ablation\]\] 1 of rates\.toml \(lr=0\.001\): Unknown key optimizer\.lr .*did you mean optimizer\.learning_rate\?/,
+      /^vf-train: Run 1 of 1 of \[\[ablation\]\] 1 of rates\.toml \(lr 0\.001\): Unknown key optimizer\.lr .*did you mean optimizer\.learning_rate\?/,
     ],
     [
       'a bad value of a later run',
       '"lora.rank" = [8, 0]',
-      /^vf-train: Run 2 of 2 of .* \(rank=0\): lora\.rank \(\[\[ablation\]\] 1 of rates\.toml\) must be an integer/,
+      /^vf-train: Run 2 of 2 of .* \(rank 0\): lora\.rank \(\[\[ablation\]\] 1 of rates\.toml\) must be an integer/,
     ],
-    ['values that mean the same', '"policy.embedded.threads" = [1, 1.0]', /are equal: threads=1/],
+    ['values that mean the same', '"policy.embedded.threads" = [1, 1.0]', /are equal: threads 1/],
     ['settings that do not go together', '"rollouts.rollouts_per_example" = [2, 1]', /^vf-train: Run 2 of 2 .*rollouts_per_example/],
     [
       'an argument that the environment refuses',
       '"environment.args.topk" = [3, -1]',
-      /^vf-train: Run 2 of 2 of .* \(topk=-1\): topk must be an integer of at least 1, got -1/,
+      /^vf-train: Run 2 of 2 of .* \(topk -1\): topk must be an integer of at least 1, got -1/,
     ],
   ])('refuses %s before any run begins', async (_, sweep, message) => {
     write(`${SMALL}[[ablation]]\n[ablation.sweep]\n${sweep}\n`);
@@ -214,6 +224,13 @@ describe('files of several runs at the wrong command', { timeout: 120_000 }, () 
     const { runs } = JSON.parse(readFileSync(join(folder.path, ablationFolder(), 'ablation.json'), 'utf8')) as { runs: { state: string }[] };
     expect(runs.map(({ state }) => state)).toEqual(['interrupted', 'planned']);
     expect(folders()).toHaveLength(1);
+    const record = join(folder.path, ablationFolder(), 'ablation.json');
+    const whole = readFileSync(record, 'utf8');
+    writeFileSync(record, whole.slice(0, -20));
+    const damaged = await play('-R');
+    expect({ code: damaged.code, folders: folders().length }).toEqual({ code: 2, folders: 1 });
+    expect(damaged.stderr).toMatch(/ablation\.json is not the record of an ablation: .*Restore the file, or start the ablation again without -R/);
+    writeFileSync(record, whole);
     const refused = await command('vf-train', '-R', ablationFolder());
     expect(refused.code).toBe(2);
     expect(refused.stderr).toMatch(/is the folder of an ablation\. Continue it with the file that describes it: vf-train FILE\.toml -R/);

@@ -41,8 +41,8 @@ const ENDINGS: readonly Ending[] = [
   { name: 'kill -9 while a version is published', failAt: { match: '^POST /v1/load_lora_adapter', from: 4, how: 'kill' }, isLong: true },
   { name: 'the disk is full at the last checkpoint', failAt: { match: '^mkdir .*/checkpoints/step-000003\\.\\d+\\.tmp', from: 1, how: 'full' } },
   { name: 'a guard stops it', words: ['--set', 'guards.min_entropy=9', '--set', 'guards.on_alarm=stop'], resume: ['--set', 'guards.on_alarm=warn'] },
-  { name: 'an evaluation fails', fault: { call: 7 } },
-  { name: 'all steps are skipped', fault: { isFlat: true } },
+  { name: 'an evaluation fails', fault: { call: 7 }, isLong: true },
+  { name: 'all steps are skipped', fault: { isFlat: true }, isLong: true },
   { name: 'Ctrl-C in the middle of a step', fault: { call: 20, signal: 'SIGINT' }, isLong: true },
 ];
 

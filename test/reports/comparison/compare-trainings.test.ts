@@ -125,8 +125,8 @@ describe('compareTrainings', () => {
     ];
     const { groups, pairs } = await compared(paths);
     expect(groups.map(({ name, label, runs }) => [name, label, runs.map(({ seed }) => seed)])).toEqual([
-      ['A', 'learning_rate=0.1', [0, 1, 2]],
-      ['B', 'learning_rate=0.2', [0, 1, 2]],
+      ['A', 'lr 0.1', [0, 1, 2]],
+      ['B', 'lr 0.2', [0, 1, 2]],
     ]);
     const [a, b] = [A.map(mean), B.map(mean)];
     expect(groups[0]!.last).toEqual({ ...estimateOverSeeds(a), over: 'seeds' });

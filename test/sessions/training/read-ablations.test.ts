@@ -23,10 +23,10 @@ describe('readAblations', () => {
     expect(others).toEqual([]);
     expect(ablation).toMatchObject({ name: 'rates', where: `[[ablation]] 1 of ${folder}/rates.toml` });
     expect(ablation!.runs.map(({ label }) => label)).toEqual(
-      [0.001, 0.002].flatMap((rate) => [0, 1].map((seed) => `learning_rate=${rate} coefficient=0 seed=${seed}`)),
+      [0.001, 0.002].flatMap((rate) => [0, 1].map((seed) => `lr ${rate}, coefficient 0, seed ${seed}`)),
     );
     expect(ablation!.runs[3]).toMatchObject({
-      name: 'rates: learning_rate=0.002 coefficient=0 seed=1',
+      name: 'rates: lr 0.002, coefficient 0, seed 1',
       layer: {
         table: {
           rollouts: { temperature: 0.9, max_tokens: 8 },
@@ -41,9 +41,9 @@ describe('readAblations', () => {
   it('takes seeds alone, lists of seeds, presets and lists as values, and whole keys where two end alike', () => {
     expect(read('[[ablation]]\nseeds = [5, 3]\n')[0]!.runs.map(({ layer }) => layer.table)).toEqual([{ seed: 5 }, { seed: 3 }]);
     const lists = read('[[ablation]]\n[ablation.sweep]\npreset = ["tinker"]\n"lora.targets" = [["q_proj"], ["q_proj", "v_proj"]]\n');
-    expect(lists[0]!.runs.map(({ label }) => label)).toEqual(['preset=tinker targets=["q_proj"]', 'preset=tinker targets=["q_proj","v_proj"]']);
+    expect(lists[0]!.runs.map(({ label }) => label)).toEqual(['preset tinker, targets ["q_proj"]', 'preset tinker, targets ["q_proj","v_proj"]']);
     const alike = read('[[ablation]]\n[ablation.sweep]\n"a.rank" = [1]\n"b.rank" = [2]\n');
-    expect(alike[0]!.runs.map(({ label }) => label)).toEqual(['a.rank=1 b.rank=2']);
+    expect(alike[0]!.runs.map(({ label }) => label)).toEqual(['a.rank 1, b.rank 2']);
   });
 
   it('gives every run a name that a run may have, and that no other has', () => {
@@ -70,8 +70,8 @@ describe('readAblations', () => {
     ['too many seeds', 'seeds = 1000000000', /got 1000000000/],
     ['unknown seeds', 'seeds = ["first"]', /got \["first"\]/],
     ['a negative seed', 'seeds = [0, -1]', /got \[0,-1\]/],
-    ['a seed twice', 'seeds = [1, 2, 1]', /Runs 1 and 3 of .* are equal: seed=1\. .*leave one out/],
-    ['a value twice', 'sweep = { steps = [3, 3] }', /Runs 1 and 2 of .* are equal: steps=3\./],
+    ['a seed twice', 'seeds = [1, 2, 1]', /Runs 1 and 3 of .* are equal: seed 1\. .*leave one out/],
+    ['a value twice', 'sweep = { steps = [3, 3] }', /Runs 1 and 2 of .* are equal: steps 3\./],
     ['seeds in two places', 'seeds = 2\nsweep = { seed = [1] }', /has both seeds and sweep\.seed\. Leave one out/],
     ['seeds and a seed', 'seeds = 2\nseed = 4', /has both seeds and seed\. Leave one out/],
     ['a key fixed and swept', '"optimizer.beta1" = 0.9\n[ablation.sweep.optimizer]\nbeta1 = [0.8]', /optimizer\.beta1 in .* is both fixed and swept/],

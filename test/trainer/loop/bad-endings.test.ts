@@ -149,7 +149,7 @@ describe('a step that leaves weights which are not finite', () => {
     expect(outcome).toMatchObject({ reason: 'stopped', step: step - 1, version: step - 1, resumable: true });
     expect(outcome.message).toMatch(
       new RegExp(
-        `^Step ${step} was taken back, because the .*not finite\\. Lower the learning rate, which was 0.01: -R with --allow-changes --lr 0.001 continues from step ${step - 1}$`,
+        `^Step ${step} was taken back, because the .*not finite\\. Its learning rate was 0.01; lower it, and continue from step ${step - 1}$`,
       ),
     );
     expect((await rowsOf(path)).filter(({ kind }) => kind === 'step').map((row) => row['step'])).toEqual(
