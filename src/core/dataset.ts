@@ -21,7 +21,7 @@ export interface Row {
 }
 
 /**
- * An immutable, indexable sequence of rows. The constructor throws ConfigError unless every row has an id of its own, a prompt that is a list of messages, and other fields of their types.
+ * An immutable, indexable sequence of rows. The constructor throws ConfigError unless every row has an id of its own, a prompt that is a list of messages, and other fields of their types. A field that is null, as in JSON, counts as left out.
  * @example new Dataset('sums', [{ exampleId: 0, prompt: [{ role: 'user', content: '2 + 2?' }], answer: '4' }])
  */
 export class Dataset<R extends Row = Row> implements Iterable<R> {
@@ -39,7 +39,7 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
     const repeated = repeatedIdText(rows);
     if (repeated !== null) throw new ConfigError(`${repeated} in ${name}. Give each its own exampleId.`);
     this.name = name;
-    this.#rows = rows;
+    this.#rows = rows.some(hasNulls) ? rows.map(withoutNulls) : rows;
   }
 
   get length(): number {
@@ -83,12 +83,19 @@ export function repeatedIdText(rows: readonly Pick<Row, 'exampleId'>[]): string 
 
 /** The other fields may be left out. */
 function fieldProblem(row: Row): string | null {
-  const odd = TEXTS.find((name) => row[name] !== undefined && typeof row[name] !== 'string');
+  const odd = TEXTS.find((name) => row[name] !== undefined && row[name] !== null && typeof row[name] !== 'string');
   if (odd !== undefined) return `${odd} must be a string, got ${JSON.stringify(row[odd])}`;
-  return row.info === undefined || isObject(row.info) ? null : `info must be an object, got ${JSON.stringify(row.info)}`;
+  return row.info === undefined || row.info === null || isObject(row.info) ? null : `info must be an object, got ${JSON.stringify(row.info)}`;
 }
 
 const TEXTS = ['answer', 'task', 'role'] as const;
+const OPTIONAL: readonly string[] = [...TEXTS, 'info'];
+
+const hasNulls = (row: Row): boolean => Object.entries(row).some(([name, value]) => value === null && OPTIONAL.includes(name));
+
+function withoutNulls<R extends Row>(row: R): R {
+  return Object.fromEntries(Object.entries(row).filter(([name, value]) => value !== null || !OPTIONAL.includes(name))) as R;
+}
 
 function idProblem(row: Row): string | null {
   if (typeof row !== 'object' || row === null) return `it must be an object with exampleId and prompt, got ${JSON.stringify(row) ?? String(row)}`;

@@ -371,14 +371,16 @@ describe('vf-doctor', () => {
     const here = await folder.run([config, '--memory'], { PATH: folder.gpus(80) });
     expect(here).toMatchObject({ code: 0, stderr: '' });
     expect(here.stdout).toMatch(
-      /^GPU memory for Qwen2\.5-3B.*\n {2}GPU 0, NVIDIA H100, 80\.0\n {4}worker .*\n {4}vLLM .*--gpu-memory-utilization=0\.\d+.*\nA step takes about .*\n {2}estimated .*\nThe run fits\.\n$/,
+      /^GPU memory for Qwen2\.5-3B.*\n {2}GPU 0, NVIDIA H100, 80\.0\n {4}worker .*\n {4}vLLM .*--gpu-memory-utilization=0\.\d+.*\n {2}host memory, beyond the base: \d+\.\d for .*\nA step takes about .*\n {2}estimated .*\nThe run fits\.\n$/,
     );
     const priced = await folder.run([config, '--memory', '--gpus', '80,80', '--gpu-price', '2.5']);
     expect(priced.stdout).toMatch(
       /\nA step takes about [^$]+, \$0\.\d+ \(training .*, sampling .*\), \d+ steps .*, \$\d+\.\d\d on 1 GPU at \$2\.50 an hour each\n/,
     );
     const other = await folder.run([config, '--memory', '--gpus', '24,80', '--context', '2048']);
-    expect(other.stdout).toMatch(/GPU 0, assumed, 24\.0\n[\s\S]*rollouts of 2,048 tokens at once\nA step .*\n.*\nThe run fits\.\n$/);
+    expect(other.stdout).toMatch(
+      /GPU 0, assumed, 24\.0\n[\s\S]*rollouts of 2,048 tokens at once\n {2}host memory.*\nA step .*\n.*\nThe run fits\.\n$/,
+    );
     const remote = folder.config('[policy]\nbase_url = "http://127.0.0.1:1/v1"', { path: '/data/models/Qwen2.5-3B' });
     const worker = await folder.run([remote, '--memory', '--gpus', '80']);
     expect(worker.stdout).toMatch(

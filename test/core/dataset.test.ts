@@ -60,6 +60,11 @@ describe('Dataset', () => {
     ).toThrow(message);
   });
 
+  it('takes a field that is null, as in JSON, as left out', () => {
+    const row = { exampleId: 'a', prompt: [{ role: 'user', content: 'Say hello.' }], answer: null, info: null, task: null } as unknown as Row;
+    expect(new Dataset('one', [row]).at(0)).toStrictEqual({ exampleId: 'a', prompt: row.prompt });
+  });
+
   it('refuses a row that is no object', () => {
     expect(() => new Dataset('six', [null as unknown as Row])).toThrow('Row at position 0 of six cannot be played: it must be an object');
   });

@@ -365,7 +365,7 @@ vf-pipeline: ${SEARCH_O1} can run: 11 tool steps, the tools of UltraRAG 2.0; no 
         set: 'generation.sampling_params={temperature: hot}',
         template: 'Q: {{question}}',
       },
-      /temperature must be a number of at least 0/,
+      /temperature must be a number from 0 to 100, got a string/,
     ],
     ['a --set without a value', { set: 'benchmark' }, /--set must be server\.key=value, got "benchmark"/],
   ])(
