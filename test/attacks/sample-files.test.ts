@@ -82,6 +82,11 @@ describe('a rollout of an export', () => {
     expect((await source([GOOD, other]).take(1, signal)).trajectories).toHaveLength(2);
   });
 
+  it('of another row in a group is refused', async () => {
+    const other = { ...GOOD, rollout_id: 'b/0', example_id: 'b' };
+    await expect(source([GOOD, other]).take(1, signal)).rejects.toThrow(/r\.jsonl:2 has the group_id "a", but the example_id "b" and not "a"/);
+  });
+
   it('that stands in a group twice is refused, and one of the same name with other tokens is not', async () => {
     await expect(source([GOOD, GOOD]).take(1, signal)).rejects.toThrow(/r\.jsonl:2 is the rollout a\/0 again, with the same tokens/);
     const again = { ...GOOD, token_ids: [1, 2, 4] };

@@ -33,7 +33,8 @@ Several runs:
 Results:
   <output-dir>/train/<run>/: config.toml (the complete configuration),
   metrics.jsonl (a line per step), rollouts/, adapters/, checkpoints/, plots/;
-  best/adapter, the one with the lowest validation loss, after --sft.
+  best/adapter, the one with the highest held-out reward if it beats the start,
+  after --sft alone the one with the lowest validation loss.
 
 Exit codes:
   0  all steps are done

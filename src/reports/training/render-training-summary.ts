@@ -167,6 +167,7 @@ function addPlaces(report: Report, summary: TrainingSummary): void {
   report.paths('adapter', [adapter]);
   // Validation loss chooses only among the supervised steps: the later effect of rollouts is not in it.
   report.paths(best?.metric === 'validation_nll' && isPlayed(summary) ? 'best sft' : 'best', [best?.adapter]);
+  if (best === null || best === undefined) addNoBest(report, summary);
   report.paths('checkpoint', [checkpoint]);
   report.paths('metrics', [metrics]);
   report.paths('transcript', [transcripts]);
@@ -181,4 +182,10 @@ function modelText(model: string): string {
 
 function shareText(share: number): string {
   return `${(share * 100).toFixed(share > 0 && share < 0.095 ? 1 : 0)} %`;
+}
+
+/** Says so if evaluations found no version that plays better than the start. */
+function addNoBest(report: Report, { heldOut, adapter }: TrainingSummary): void {
+  if (adapter === null || heldOut === null || heldOut.evaluations < 2 || heldOut.best.step !== 0) return;
+  report.line('best', 'none: no version had a higher held-out reward than the start');
 }

@@ -33,7 +33,7 @@ export class BestAdapter {
       if (value === null || !Number.isFinite(value) || !this.#isAsked(found)) return;
       const best = { ...found, value };
       const save = async (directory: string) => void (await this.#parts.session.backend.saveAdapter(directory));
-      if (isBetter(best, readBest(this.#paths.best))) await this.#keep(best, save);
+      if (this.#beatsStart(best) && isBetter(best, readBest(this.#paths.best))) await this.#keep(best, save);
     });
   }
 
@@ -48,7 +48,7 @@ export class BestAdapter {
       if (kept === null || run.config.checkpoint.best === 'none') return;
       const isSame = ({ metric, step, version, value }: BestVersion) =>
         metric === kept.metric && step === kept.step && value === kept.value && (metric === 'validation_nll' || version === kept.version);
-      const measured = measuredVersions(records.rows).filter((each) => this.#isAsked(each));
+      const measured = measuredVersions(records.rows).filter((each) => this.#isAsked(each) && this.#beatsStart(each));
       if (measured.some(isSame)) return;
       const found = await this.#inCheckpoint(measured);
       if (found === null) await rm(this.#paths.best, { recursive: true });
@@ -86,6 +86,12 @@ export class BestAdapter {
     if (version === 0 || best === 'none' || best === 'validation_loss') return false;
     // Of supervised steps the loss on demonstrations says more than a few rollouts do.
     return best === 'reward' || (config.steps > 0 ? step >= supervisedSteps(config) : !this.#parts.isValidated);
+  }
+
+  /** A version that plays no better than the one that the run started from is not kept as the best. */
+  #beatsStart(found: BestVersion): boolean {
+    const start = measuredVersions(this.#parts.records.rows).find(({ metric, version }) => metric === 'reward_mean' && version === 0);
+    return found.metric !== 'reward_mean' || start === undefined || isBetter(found, start);
   }
 
   get #paths() {

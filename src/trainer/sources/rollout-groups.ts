@@ -29,7 +29,7 @@ export async function* rolloutGroups(
   { lines, rolloutsPerGroup, name, tokenizerHash, vocabularySize, temperature, onRole, longest }: RolloutGroupsOptions,
   onLeftOut: (place: string, tokens: number) => void,
 ): AsyncGenerator<readonly Trajectory[], void> {
-  const open = new Map<string, { readonly members: Trajectory[]; seen: number }>();
+  const open = new Map<string, { readonly members: Trajectory[]; readonly exampleId: string; seen: number }>();
   let line = 0;
   for await (const text of lines()) {
     line++;
@@ -45,8 +45,13 @@ export async function* rolloutGroups(
         `${place} was sampled at temperature ${sampledAt}, but rollouts.temperature is ${temperature}; set it to that of the rollouts`,
       );
     onRole(rollout.role ?? POLICY_ROLE);
-    const group = open.get(rollout.group_id) ?? { members: [], seen: 0 };
+    const exampleId = String(rollout.example_id);
+    const group = open.get(rollout.group_id) ?? { members: [], exampleId, seen: 0 };
     open.set(rollout.group_id, group);
+    if (exampleId !== group.exampleId)
+      throw new ConfigError(
+        `${place} has the group_id ${JSON.stringify(rollout.group_id)}, but the example_id ${JSON.stringify(exampleId)} and not ${JSON.stringify(group.exampleId)} as the lines before it: rollouts of different rows would be compared as one group. Give each row a group_id of its own`,
+      );
     const trajectory = trajectoryOfExport(rollout, group.members.length);
     if (group.members.some((member) => isSameSample(member, trajectory)))
       throw new ConfigError(

@@ -68,6 +68,25 @@ describe('a session of WS /ws', () => {
     expect((await later.reset()).type).toBe('observation');
   });
 
+  it.each([{ type: 'state' }, { type: 'nonsense' }])(
+    'gives that place away although the first client sends frames that use nothing: %j',
+    async (frame) => {
+      await using server = await environmentClient(new TalkEnv(), {
+        maxSessions: 1,
+        idleTimeoutMs: 30,
+        socketTimes: { pingMs: 5, silentMs: 60_000 },
+      });
+      await using idle = await openEnvClient(server.url);
+      await idle.reset();
+      const ask = setInterval(() => idle.send(frame), 2);
+      await until(async () => (await liveEpisodes(server)) === 0);
+      await using next = await openEnvClient(server.url);
+      expect((await next.reset()).type).toBe('observation');
+      clearInterval(ask);
+      expect(await idle.closed).toBe(1001);
+    },
+  );
+
   it('keeps a session whose episode timed out while nobody needs its place', async () => {
     await using server = await environmentClient(new TalkEnv(), { maxSessions: 2, idleTimeoutMs: 30, socketTimes: { pingMs: 5, silentMs: 60_000 } });
     await using client = await openEnvClient(server.url);

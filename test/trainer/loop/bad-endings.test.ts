@@ -24,9 +24,9 @@ afterEach(() => rm(parent, { recursive: true }));
 
 const run = (options: Partial<SmallRunOptions> = {}) => trainSmall(path, { backend: async () => new UnigramBackend(), ...options });
 /** The adapter of the same run without a failure. */
-const undisturbed = async (config: Record<string, unknown> = {}) => {
+const undisturbed = async (config: Record<string, unknown> = {}, options: Partial<SmallRunOptions> = {}) => {
   const whole = await newRun(await mkdtemp(join(parent, 'whole-')));
-  const outcome = await trainSmall(whole, { backend: async () => new UnigramBackend(), config });
+  const outcome = await trainSmall(whole, { backend: async () => new UnigramBackend(), ...options, config });
   return { adapter: await finalAdapter(outcome, 'unigram.json'), rows: await rowsOf(whole) };
 };
 const evaluations = async () =>
@@ -223,24 +223,35 @@ describe('best/', () => {
     return rows.map((row) => row['reward_mean'] as number);
   };
 
+  /** Held-out rewards that depend on the step, on top of what the text is worth. */
+  const leveled = (levelOf: (step: number) => number) => {
+    let level = 0;
+    const worth = reward(({ modelText }: { readonly modelText: string }) => (modelText.length % 2) + level, { name: 'worth' });
+    const onPhase = (phase: string, step: number) => void (level = phase === 'evaluation' ? levelOf(step) : 0);
+    return { environment: new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [worth] }) }), observer: { onPhase } };
+  };
+  /** Every version plays better than the start. */
+  const better = () => leveled((step) => Math.min(step, 1));
+
+  it('holds no adapter where no version plays better than the start', async () => {
+    await run({ ...leveled((step) => -Math.min(step, 2)), config });
+    expect((await readdir(path)).includes('best')).toBe(false);
+  });
+
   it('holds the adapter of the version with the highest held-out reward, the first of several, with its step', async () => {
-    await run({ config });
+    await run({ ...better(), config });
     const found = await rewards();
     const highest = Math.max(...found);
     const step = found.indexOf(highest) + 1;
     expect(await best()).toEqual({ step, version: step, reward_mean: highest });
-    const alone = await undisturbed({ ...config, steps: step });
+    const alone = await undisturbed({ ...config, steps: step }, better());
     expect(await readFile(join(path, 'best/adapter/unigram.json'))).toEqual(alone.adapter);
   });
 
   it('is chosen again where a resume discards the evaluation that chose it: among the checkpoints, then by what is played', async () => {
     // Held-out rewards are the highest after step 3, then after step 1; with the changed settings after step 4.
-    let level = 0;
-    const levels = [0, 1, 0, 2, 0];
-    const worth = reward(({ modelText }: { readonly modelText: string }) => (modelText.length % 2) + level, { name: 'worth' });
-    const environment = new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [worth] }) });
-    const onPhase = (phase: string, step: number) => void (level = phase === 'evaluation' ? levels[step]! : 0);
-    const every = { environment, config: { ...config, checkpoint: { every: 1, keep: 9 } }, observer: { onPhase } };
+    const levels = [0, 2, 0, 4, 0];
+    const every = { ...leveled((step) => levels[step]!), config: { ...config, checkpoint: { every: 1, keep: 9 } } };
     await run(every);
     expect(await best()).toMatchObject({ step: 3 });
     for (const name of ['step-000003', 'step-000004']) await rm(join(path, 'checkpoints', name), { recursive: true });
@@ -252,32 +263,33 @@ describe('best/', () => {
     expect((await eventsOf(path)).find(({ kind }) => kind === 'note')!.message).toBe(
       'best/ held the adapter of step 3, whose measurement is not recorded: it now holds the adapter of step 1',
     );
-    levels.splice(3, 2, 0, 3);
+    levels.splice(3, 2, 0, 6);
     await run({ ...every, config: { ...every.config, optimizer: { learning_rate: 1e-6 } }, isUpdatedOtherwise: true });
     expect(await best()).toMatchObject({ step: 4 });
   });
 
   it('is removed where no checkpoint has an adapter that was measured, until the next evaluation', async () => {
-    await run({ config });
+    await run({ ...better(), config });
     await rm(join(path, 'checkpoints'), { recursive: true });
     const stop = new AbortController();
-    await run({ config, signal: stop.signal, isUpdatedOtherwise: true, observer: { onPhase: () => stop.abort() } });
+    await run({ ...better(), config, signal: stop.signal, isUpdatedOtherwise: true, observer: { onPhase: () => stop.abort() } });
     expect((await readdir(path)).includes('best')).toBe(false);
     expect((await eventsOf(path)).find(({ kind }) => kind === 'note')!.message).toMatch(/: the next measurement chooses it again$/);
   });
 
   it('is the same however the run was interrupted, and is not kept where the configuration says none', async () => {
-    await run({ config });
+    await run({ ...better(), config });
     const [expected, adapter] = [await best(), await readFile(join(path, 'best/adapter/unigram.json'))];
     path = await newRun(await mkdtemp(join(parent, 'interrupted-')));
     for (let i = 0; i < 8; i++) {
       const stop = new AbortController();
-      await run({ config, signal: stop.signal, observer: { onEvaluation: () => stop.abort() } });
+      const { environment, observer } = better();
+      await run({ environment, config, signal: stop.signal, observer: { ...observer, onEvaluation: () => stop.abort() } });
     }
-    expect(await run({ config })).toMatchObject({ reason: 'finished' });
+    expect(await run({ ...better(), config })).toMatchObject({ reason: 'finished' });
     expect([await best(), await readFile(join(path, 'best/adapter/unigram.json'))]).toEqual([expected, adapter]);
     path = await newRun(await mkdtemp(join(parent, 'none-')));
-    await run({ config: { ...config, checkpoint: { best: 'none' } } });
+    await run({ ...better(), config: { ...config, checkpoint: { best: 'none' } } });
     expect((await readdir(path)).includes('best')).toBe(false);
   });
 });

@@ -42,7 +42,7 @@ export class SessionSocket {
   /** Bytes of this socket in the account: parts, frames that wait, and the answer under way. */
   #held = 0;
   #isClosed = false;
-  /** The time of the last frame or answer: a pong uses nothing. */
+  /** The time of the last answer to a reset or step: a pong, a question for the state or a faulty frame uses nothing. */
   #lastUsedAt = performance.now();
   #isWorking = false;
   #isLeaving = false;
@@ -115,7 +115,6 @@ export class SessionSocket {
     this.#waiting.push({ frame: isBinary ? BINARY : (data as Buffer).toString('utf8'), bytes });
     this.#waitingBytes += bytes;
     this.#hold(2 * bytes);
-    this.#lastUsedAt = performance.now();
     if (!this.#isWorking) void this.#work();
   }
 
@@ -128,8 +127,8 @@ export class SessionSocket {
       if (answer === null) this.#leave(CLOSE.done);
       // A client that does not read gets no further answers.
       else await this.#send(answer);
+      if (answer?.startsWith('{"type":"observation"') === true) this.#lastUsedAt = performance.now();
     }
-    this.#lastUsedAt = performance.now();
     this.#isWorking = false;
   }
 
