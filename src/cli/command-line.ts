@@ -194,9 +194,14 @@ export function errorLine(error: unknown, { hasVerbose = true } = {}): string {
   return oneLine(`unexpected ${error.name}: ${errorMessage(error)} (${hasVerbose ? '-v shows where; ' : ''}please report it)`);
 }
 
-/** Turns line feeds into spaces and escapes every other character on which a terminal would act. */
+/** UTF-16 units that a terminal still shows on a screen or two. Messages quote names and values of files, which may have any length. */
+const LONGEST_LINE = 5000;
+
+/** Turns line feeds into spaces, escapes every other character on which a terminal would act, and leaves out the middle of a text that no reader would read. */
 function oneLine(text: string): string {
-  return escapeControls(text.replace(/\s*[\r\n]\s*/g, ' '));
+  const rest = text.length - LONGEST_LINE;
+  const shown = rest <= 0 ? text : `${text.slice(0, LONGEST_LINE - 1000)} … ${rest} characters left out … ${text.slice(-1000)}`;
+  return escapeControls(shown.replace(/\s*[\r\n]\s*/g, ' '));
 }
 
 function ignoreClosedPipe(error: NodeJS.ErrnoException): void {

@@ -219,6 +219,17 @@ export function thrownText(thrown: unknown): string {
   }
 }
 
+/** What a library threw at a file of a stranger, in one line: its own mistakes in words that a reader understands, and no long quotation of the file. */
+export function libraryText(thrown: unknown): string {
+  if (thrown instanceof RangeError && thrown.message.includes('call stack')) return 'it is nested too deeply';
+  if (thrown instanceof TypeError) return 'a part of it is missing or of the wrong type';
+  const text = thrownText(thrown).replaceAll(/\s+/g, ' ');
+  return text.length > MOST_QUOTED ? `${text.slice(0, MOST_QUOTED)}…` : text;
+}
+
+/** UTF-16 units. */
+const MOST_QUOTED = 500;
+
 /** The message without the parser's excerpt of its input, which may contain a secret. */
 export function errorMessage(error: Error): string {
   if (error instanceof SyntaxError) return withoutExcerpt(error.message);

@@ -54,6 +54,8 @@ class RunScorer<R extends Row> {
     await removeTemporaryFiles(directory);
     const redaction = redactionOf(this.#options.secrets);
     const index = await indexRun(directory, (result) => assertSameRow(copyOf, result, this.#rows.get(result.group_id), redaction), copyOf);
+    if (index.rollouts.size === 0)
+      throw new ConfigError(`${copyOf} has no recorded rollout, so there is nothing to score. Continue the run with vf-eval -R.`);
     const groups = this.#groups(index);
     const journal = await ScoreJournal.open(directory, scoringDigest(this.#options));
     try {

@@ -10,7 +10,7 @@ import { createGunzip } from 'node:zlib';
 import { ConfigError, ResultsError, thrownText } from '../core/errors.ts';
 import { wellFormedJson } from '../schemas/well-formed-json.ts';
 import { isDiskFull } from './disk-full.ts';
-import { openRegularFile, streamRegularFile } from './regular-file.ts';
+import { isLink, openRegularFile, streamRegularFile } from './regular-file.ts';
 import { removeLeftOvers, temporaryName } from './temporary-names.ts';
 
 /** One line of a file. `text` is without the line feed; `[start, end)`, in bytes, includes it. */
@@ -55,6 +55,9 @@ export async function* readLines(
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === 'EISDIR') throw new ConfigError(`${path} is a folder; name a file in it`, { cause });
     if (code !== 'ENOENT') throw new ResultsError(`Could not read ${path}: ${message}`, { cause });
+    // A file that is missing is created when the first line is written; behind a link it would be created elsewhere.
+    if (isLink(path))
+      throw new ConfigError(`${path} is a link to a file that does not exist. Remove the link, or restore what it leads to.`, { cause });
     if (remedy !== undefined) throw new ConfigError(`The file ${path} does not exist; ${remedy}`, { cause });
     return;
   }

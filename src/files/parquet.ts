@@ -1,6 +1,6 @@
 /** Rows of Parquet files as plain JSON, one group of rows in memory at a time. An integer that JavaScript cannot hold exactly becomes text, as `readExactJson` does. */
 import type { FileHandle } from 'node:fs/promises';
-import { ConfigError, thrownText, VfError } from '../core/errors.ts';
+import { ConfigError, libraryText, VfError } from '../core/errors.ts';
 import { PARSERS, rowDecoder } from './parquet-values.ts';
 import { openRegularFile } from './regular-file.ts';
 
@@ -52,6 +52,6 @@ async function orConfigError<T>(path: string, reading: Promise<T>): Promise<T> {
     return await reading;
   } catch (cause) {
     if (cause instanceof VfError) throw cause;
-    throw new ConfigError(`${path} cannot be read as Parquet: ${thrownText(cause)}`, { cause });
+    throw new ConfigError(`${path} cannot be read as Parquet: ${libraryText(cause)}`, { cause });
   }
 }

@@ -2,7 +2,7 @@
  * Opens files whose path came from outside: a flag, a request, a name in a configuration. If the path leads to a pipe or a device, opening or reading it could wait
  * forever or never reach an end, and a process whose thread waits inside open() cannot even exit. Folders are left to the system's own error.
  */
-import { closeSync, constants, fstatSync, openSync, readFileSync, type ReadStream, type Stats, statSync } from 'node:fs';
+import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, type ReadStream, type Stats, statSync } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { ConfigError } from '../core/errors.ts';
 
@@ -33,6 +33,11 @@ export function openRegularFileSync(path: string): number {
     closeSync(file);
     throw error;
   }
+}
+
+/** Tells whether a path at which nothing was found is a link; what is written to it would be written elsewhere. */
+export function isLink(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 }
 
 /** Rejects with ConfigError for something other than a file or a folder, else with the system's error. */

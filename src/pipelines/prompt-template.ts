@@ -2,7 +2,7 @@
  * Prompt templates in Jinja, printed as jinja2 prints them by default: blocks keep the line breaks around them, one line break at the end is dropped, and
  * missing names are empty. A template cannot run code, and its work is bounded (`tokenizer/python-budget.ts`).
  */
-import { thrownText } from '../core/errors.ts';
+import { libraryText } from '../core/errors.ts';
 import { GLOBALS } from '../tokenizer/python-globals.ts';
 import { PythonTemplate } from '../tokenizer/python-template.ts';
 import { PipelineError, PipelineFileError } from './pipeline-error.ts';
@@ -19,7 +19,7 @@ export class PromptTemplate {
     try {
       this.#template = new PythonTemplate(source.replace(/\r\n?/g, '\n'), { isChat: false });
     } catch (cause) {
-      throw new PipelineFileError(`${name} is not a Jinja template: ${oneLine(cause)}`, { fault: 'file', cause });
+      throw new PipelineFileError(`${name} is not a Jinja template: ${libraryText(cause)}`, { fault: 'file', cause });
     }
   }
 
@@ -33,11 +33,7 @@ export class PromptTemplate {
     try {
       return this.#template.render(values);
     } catch (cause) {
-      throw new PipelineError(`The template ${this.name} cannot be filled in: ${oneLine(cause)}`, { failure: 'value', cause });
+      throw new PipelineError(`The template ${this.name} cannot be filled in: ${libraryText(cause)}`, { failure: 'value', cause });
     }
   }
-}
-
-function oneLine(thrown: unknown): string {
-  return thrownText(thrown).replaceAll(/\s+/g, ' ').slice(0, 300);
 }

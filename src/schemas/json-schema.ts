@@ -1,6 +1,8 @@
 /** Building blocks of JSON Schemas. Ajv checks them as they are; `XStatic<typeof schema>` of typebox is the exact type of what one accepts. */
 
 export const text = { type: 'string' } as const;
+/** A relative path with forward slashes that does not climb. */
+export const pathInside = { type: 'string', pattern: String.raw`^(?!/)(?!(?:.*/)?\.\.(?:/|$))[^\\]+$` } as const;
 export const filledText = { type: 'string', minLength: 1 } as const;
 export const number = { type: 'number' } as const;
 export const integer = { type: 'integer' } as const;

@@ -1,6 +1,21 @@
 /** Schemas of a training run's files: `run.json`, `rollouts/step-*.jsonl`, `checkpoint.json`, `metrics.jsonl`, `events.jsonl`. docs/training-run.md describes every field. */
 import type { XStatic } from 'typebox/schema';
-import { atLeastOne, byName, choice, count, flag, listOf, nullable, number, numberOrNull, object, only, text, textOrNull } from './json-schema.ts';
+import {
+  atLeastOne,
+  byName,
+  choice,
+  count,
+  flag,
+  listOf,
+  nullable,
+  number,
+  numberOrNull,
+  object,
+  only,
+  pathInside,
+  text,
+  textOrNull,
+} from './json-schema.ts';
 import { optionalColumns, optionalTokenColumns, recordColumns, usage } from './rollout-columns.ts';
 import { turnColumns } from './turn-columns.ts';
 
@@ -74,7 +89,7 @@ export const CheckpointSchema = object({
   model: text,
   counters: byName(number),
   /** Every other file of the checkpoint, by its relative path with forward slashes. */
-  files: listOf(object({ path: text, bytes: count, sha256: text })),
+  files: listOf(object({ path: pathInside, bytes: count, sha256: text })),
   /** SHA-256 of this record as compact JSON without this field. */
   sha256: text,
 });

@@ -1,5 +1,5 @@
 /** Renders messages to the text of a prompt with the model's own Jinja template; the same text as transformers, to the character. */
-import { thrownText } from '../core/errors.ts';
+import { libraryText } from '../core/errors.ts';
 import type { ByteSource } from '../files/byte-source.ts';
 import { type JsonObject, readSourceTextIfPresent } from '../files/source-text.ts';
 import { PythonTemplate } from './python-template.ts';
@@ -81,7 +81,7 @@ export class ChatTemplate {
       try {
         template = new PythonTemplate(source, { isChat: true });
       } catch (cause) {
-        throw refusal(`The chat template cannot be parsed: ${oneLine(cause)}. Correct the template.`, 'chat_template', cause);
+        throw refusal(`The chat template cannot be parsed: ${libraryText(cause)}. Correct the template.`, 'chat_template', cause);
       }
       this.#compiled.set(name, template);
     }
@@ -92,17 +92,13 @@ export class ChatTemplate {
     try {
       return template.render(variables);
     } catch (cause) {
-      throw refusal(`The model's chat template rejected the messages: ${oneLine(cause)}`, 'messages', cause);
+      throw refusal(`The model's chat template rejected the messages: ${libraryText(cause)}`, 'messages', cause);
     }
   }
 }
 
 function refusal(message: string, param = 'messages', cause?: unknown): TokenizerError {
   return new TokenizerError(message, { param, cause });
-}
-
-function oneLine(thrown: unknown): string {
-  return thrownText(thrown).replaceAll(/\s+/g, ' ').slice(0, 500);
 }
 
 /** A string is the default template; a list has several, each with its name. */

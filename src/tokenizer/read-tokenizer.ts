@@ -1,6 +1,6 @@
 /** The tokenizer of a Hugging Face directory. The library encodes; decoding uses the byte table, so that it is the same here and in the engine's threads. */
 import { Tokenizer } from '@huggingface/tokenizers';
-import { thrownText } from '../core/errors.ts';
+import { libraryText } from '../core/errors.ts';
 import type { ByteSource } from '../files/byte-source.ts';
 import type { JsonObject } from '../files/source-text.ts';
 import { type ChatOptions, ChatTemplate } from './chat-template.ts';
@@ -19,6 +19,9 @@ const LEAST_LIMIT_MS = 5000;
 const MS_PER_CHARACTER = 0.1;
 /** In UTF-16 units. A pattern that takes the cube of it ends within seconds, and keeping the time costs more than the text itself. */
 const SHORT_TEXT = 1000;
+
+/** Some 60 times the largest known vocabulary. */
+const MOST_TOKENS = 2 ** 24;
 
 /** Keeps a byte order mark, which may be a token's text. */
 const UTF8 = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -39,7 +42,7 @@ export async function readTokenizer(
 ): Promise<ModelTokenizer> {
   const { path: directory } = source;
   const files = await readTokenizerFiles(source);
-  const spellings = spellingsOf(files, { directory, vocabularySize: vocabularySize ?? sizeOf(files) });
+  const spellings = spellingsOf(files, { directory, vocabularySize: vocabularySize ?? sizeOf(files, source.pathOf('tokenizer.json')) });
   const template = chatTemplate === undefined ? await ChatTemplate.read(source, files.settings) : ChatTemplate.of(chatTemplate, files.settings);
   try {
     // No settings: those that the library knows would change the text, and transformers ignores them for such a tokenizer.
@@ -49,7 +52,7 @@ export async function readTokenizer(
     return tokenizer;
   } catch (cause) {
     if (cause instanceof TokenizerError) throw cause;
-    throw new TokenizerError(`The tokenizer in ${directory} cannot be read: ${thrownText(cause)}. Save it again.`, { cause });
+    throw new TokenizerError(`The tokenizer in ${directory} cannot be read: ${libraryText(cause)}. Save it again.`, { cause });
   }
 }
 
@@ -72,10 +75,16 @@ function spellingsOf(
   return spellings;
 }
 
-function sizeOf({ vocabulary, addedTokens }: TokenizerFiles): number {
+/** Throws TokenizerError for an id of which no vocabulary has so many, because room is made for every smaller one. */
+function sizeOf({ vocabulary, addedTokens }: TokenizerFiles, path: string): number {
   let largest = -1;
-  for (const spelling in vocabulary) largest = Math.max(largest, vocabulary[spelling]!);
-  for (const { id } of addedTokens) largest = Math.max(largest, id);
+  const see = (spelling: string, id: number) => {
+    if (id >= MOST_TOKENS)
+      throw new TokenizerError(`The token ${spelling} of ${path} has id ${id}; a tokenizer has at most ${MOST_TOKENS} tokens. Save it again.`);
+    largest = Math.max(largest, id);
+  };
+  for (const spelling in vocabulary) see(spelling, vocabulary[spelling]!);
+  for (const { content, id } of addedTokens) see(content, id);
   return largest + 1;
 }
 

@@ -66,8 +66,13 @@ function checkModel(path: string, model: unknown): Pick<TokenizerFiles, 'vocabul
     if ((model[key] ?? '') !== '') refuse(path, `model.${key}`, 'null', model[key]);
   }
   const spelling = model['byte_fallback'] === true ? 'byte-fallback' : 'byte-level';
-  if (isVocabulary(vocab) && Array.isArray(merges)) return { vocabulary: vocab, spelling };
+  if (isVocabulary(vocab) && Array.isArray(merges) && merges.every(isMerge)) return { vocabulary: vocab, spelling };
   throw new TokenizerError(`model in ${path} must have a table vocab from tokens to ids and a list merges. Save the tokenizer again.`);
+}
+
+/** `a b`, or in newer files `["a", "b"]`. */
+function isMerge(merge: unknown): boolean {
+  return typeof merge === 'string' || (Array.isArray(merge) && merge.length === 2 && merge.every((part) => typeof part === 'string'));
 }
 
 function isVocabulary(value: unknown): value is Vocabulary {

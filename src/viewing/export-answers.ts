@@ -112,6 +112,7 @@ export class ExportAnswers {
   /** The rows of a set as one page. */
   async #page(run: string, set: string): Promise<RolloutPage> {
     const first = await this.#source.rollouts({ run, set, count: PAGE_ROWS });
+    if (first.problem !== null) this.#leave(`part of ${run}, a set of rollouts (${first.problem})`);
     const most = Math.min(first.total, this.#limits.rolloutsPerSet);
     const rows: RolloutLine[] = [...first.rows];
     while (rows.length < most) {

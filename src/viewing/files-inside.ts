@@ -3,7 +3,7 @@ import { realpath } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isInside } from '../files/is-inside.ts';
-import { openRegularFile } from '../files/regular-file.ts';
+import { isLink, openRegularFile } from '../files/regular-file.ts';
 import { ViewRequestError } from './view-problem.ts';
 
 /** `directory`: without links, as `findRuns` gives it. Rejects with ViewRequestError for a file elsewhere, otherwise as `openRegularFile` does; null for a missing file. */
@@ -19,6 +19,8 @@ export async function openInside(directory: string, name: string): Promise<FileH
     throw new ViewRequestError(404, `${name} is a folder. Restore the file of the run.`);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' && isLink(join(directory, name)))
+      throw new ViewRequestError(404, `${name} is a link to a file that does not exist. Restore the file, or remove the link.`);
     if (code === 'ENOENT' || code === 'ENOTDIR') return null;
     throw error;
   }

@@ -167,6 +167,8 @@ export function readIndexFolder(path: string): OpenedIndex {
     const shards = manifest.shards.map((counts, i) => {
       return new Shard(read(shardFile(i), shardBytes(counts), { make: () => emptyArrays(counts), inOrder: arraysInOrder }));
     });
+    const held = shards.reduce((sum, shard) => sum + shard.rows, 0);
+    if (held !== rows) return refuse(`its shards hold ${held} of its ${rows} passages`);
     const index = new Bm25Index({ vocabulary, shards, rows, rowsWithTerms, tokens });
     return { index, manifest, passages: new PassageFile(join(path, PASSAGES), { lineStarts, lineChecksums }) };
   } catch (cause) {

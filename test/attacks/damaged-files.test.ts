@@ -1,0 +1,111 @@
+/** One damaged file of a run: each command that reads it refuses in one line that names it and changes nothing, and vf-view shows all other runs. */
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CommandHost } from '../cli/command-host.ts';
+import { TemporaryFolder } from '../cli/eval/temporary-folder.ts';
+import { writeTraining } from '../viewing/written-runs.ts';
+
+const folder = new TemporaryFolder();
+const host = new CommandHost();
+const at = (...names: string[]) => join(folder.path, ...names);
+const run = (command: string, ...words: string[]) => host.run(command, words, { cwd: folder.path, env: {} });
+/** Plays within milliseconds: its corpus is small. */
+const PLAYED = ['search-r1', '-a', '{"dataset":"fact-world","corpus":"fact-world"}', '-n', '2', '-o', at('played')];
+let good = '';
+
+beforeAll(async () => {
+  writeFileSync(at('outside'), 'root:x:0:0\n');
+  const { stdout } = await run('vf-eval', ...PLAYED, '--json');
+  good = (JSON.parse(stdout) as { directory: string }).directory;
+});
+afterAll(async () => {
+  await host[Symbol.asyncDispose]();
+  folder[Symbol.dispose]();
+});
+
+const DAMAGES: Readonly<Record<string, (path: string) => void>> = {
+  'a link to the outside': (path) => symlinkSync(at('outside'), path),
+  'a link to nowhere': (path) => symlinkSync(at('nowhere'), path),
+  'a pipe': (path) => void spawnSync('mkfifo', [path]),
+  'a folder': (path) => mkdirSync(path),
+  'a device': (path) => symlinkSync('/dev/zero', path),
+  'no UTF-8': (path) => writeFileSync(path, Buffer.from([0x7b, 0xff, 0xfe, 0x0a])),
+  'half a line of JSON, and more lines': (path) => writeFileSync(path, '{"half":\n{"x":1}\n'),
+  'a list': (path) => writeFileSync(path, '[1]\n'),
+};
+const UNREADABLE = /unexpected|root:x| {4}at /;
+
+/** Commands that read the files of an evaluation. */
+const READERS: Readonly<Record<string, (directory: string) => readonly [string, ...string[]]>> = {
+  'vf-export': (directory) => ['vf-export', directory, '-o', at('out.jsonl')],
+  'vf-compare': (directory) => ['vf-compare', good, directory],
+  'vf-score': (directory) => ['vf-score', directory, '-o', at('scored')],
+  'vf-eval -R': (directory) => ['vf-eval', ...PLAYED, '-R', directory],
+};
+const all = Object.keys(READERS);
+const FILES = { 'metadata.json': all, 'results.jsonl': all, 'tokens.jsonl': ['vf-export', 'vf-eval -R'] } as const;
+const CASES = Object.entries(FILES).flatMap(([file, readers]) => readers.map((reader) => [reader, file] as const));
+
+describe('an evaluation with a damaged file', () => {
+  it.each(CASES)('is refused by %s in one line that names %s', async (reader, file) => {
+    for (const [damage, put] of Object.entries(DAMAGES)) {
+      const directory = at('damaged');
+      for (const name of ['damaged', 'scored']) rmSync(at(name), { recursive: true, force: true });
+      writeFileSync(at('out.jsonl'), 'kept\n');
+      cpSync(good, directory, { recursive: true });
+      rmSync(join(directory, file));
+      put(join(directory, file));
+      const [command, ...words] = READERS[reader]!(directory);
+      const { code, stderr } = await run(command, ...words);
+      // Notices come first.
+      const last = stderr.trimEnd().split('\n').at(-1)!;
+      expect({ damage, code, last }).toMatchObject({ damage, code: 2, last: expect.stringMatching(new RegExp(`^${command}: .*${file}`)) as string });
+      expect(stderr).not.toMatch(UNREADABLE);
+      expect(readFileSync(at('out.jsonl'), 'utf8')).toBe('kept\n');
+      expect([existsSync(at('scored')), existsSync(at('nowhere'))]).toEqual([false, false]);
+    }
+  });
+
+  it('of which only null bytes are left, as after a power cut, is not taken for a result', async () => {
+    const directory = at('cut');
+    cpSync(good, directory, { recursive: true });
+    writeFileSync(join(directory, 'results.jsonl'), Buffer.alloc(5000));
+    for (const reader of ['vf-export', 'vf-compare', 'vf-score']) {
+      const [command, ...words] = READERS[reader]!(directory);
+      const { code, stderr } = await run(command, ...words);
+      expect({ reader, code, stderr }).toMatchObject({ code: 2, stderr: expect.stringContaining('cut') as string });
+    }
+  });
+});
+
+describe('vf-view --export', () => {
+  it('shows all runs but the damaged parts, and says which file of which run', async () => {
+    const gz = gzipSync('x'.repeat(100_000));
+    // A step that a training has just packed vanishes, too, so that one that leads nowhere is not listed.
+    const { 'a link to nowhere': toNowhere, ...listed } = DAMAGES;
+    const steps: Readonly<Record<string, (path: string) => void>> = {
+      ...listed,
+      'half a gz': (path) => writeFileSync(`${path}.gz`, gz.subarray(0, gz.length / 2)),
+      'an empty gz': (path) => writeFileSync(`${path}.gz`, ''),
+    };
+    const names = Object.keys(steps);
+    for (const [i, damage] of names.entries()) {
+      const training = writeTraining(at('many', `t${i}`));
+      steps[damage]!(join(training, 'rollouts/step-000003.jsonl'));
+    }
+    const led = join(writeTraining(at('many', 'led')), 'events.jsonl');
+    rmSync(led);
+    toNowhere!(led);
+    const { code, stderr } = await run('vf-view', at('many'), '--export', at('page.html'));
+    expect(code).toBe(0);
+    expect(stderr).toMatch(/left out: [^\n]*led[^\n]*events\.jsonl is a link to a file that does not exist/);
+    for (const [i, damage] of names.entries())
+      expect([damage, stderr]).toEqual([damage, expect.stringMatching(new RegExp(`left out: [^\\n]*t${i}[^\\n]*step-000003`))]);
+    expect(stderr).not.toMatch(UNREADABLE);
+    const page = readFileSync(at('page.html'), 'utf8');
+    for (const i of names.keys()) expect(page).toContain(`run?run=t${i}`);
+  });
+});
