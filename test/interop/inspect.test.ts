@@ -4,12 +4,13 @@ import { serveWithoutRetriever } from './down-retriever.ts';
 import { ownRun, ROOT } from './own-run.ts';
 import type { InspectRun } from './peer-outputs.ts';
 import { describePeer, resultLine, runPeer, servedModel } from './peer.ts';
+import { REWARD, rewardingServer, SHOWN, talkingModel, TURN_REWARDS } from './rewarding-talk.ts';
 
 const ROWS = process.env['VF_INTEROP_QUICK'] === '1' ? 20 : 50;
 const WORLD = JSON.stringify({ dataset: 'fact-world' });
 
-async function inspectEval(args: readonly string[]): Promise<InspectRun> {
-  const { url } = await servedModel('chat');
+async function inspectEval(args: readonly string[], model?: string): Promise<InspectRun> {
+  const url = model ?? (await servedModel('chat')).url;
   return runPeer<InspectRun>('inspect', 'eval', [ROOT, url, ...args], { timeoutMs: 280_000 });
 }
 
@@ -36,6 +37,18 @@ describePeer('inspect', { quick: true }, () => {
       `${ROWS} rows, greedy, against vf-eval in chat mode`,
       `scores and messages equal; reward ${mean.toFixed(3)}`,
     );
+  });
+
+  it('the score of a rollout has the rewards of its turns', async () => {
+    await using server = await rewardingServer();
+    await using model = await talkingModel();
+    const run = await inspectEval(['-T', `url=${server.url}`, '--limit', '2'], model.url);
+    expect([run.status, run.samples.length]).toEqual(['success', 2]);
+    for (const { error, scores, metadata } of run.samples) {
+      expect({ error, rewards: scores.map(({ reward }) => reward) }).toEqual({ error: null, rewards: [REWARD] });
+      expect(metadata).toMatchObject([{ num_turns: TURN_REWARDS.length, turn_rewards: TURN_REWARDS }]);
+    }
+    resultLine('inspect eval', run.version, 'an environment that rewards turns', `turn_rewards ${SHOWN}`);
   });
 
   it('an episode that failed is an error of its sample and has no score', async () => {

@@ -91,7 +91,7 @@ async function talkServer(): Promise<EnvironmentClient> {
       ? new Promise<void>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)))
       : undefined;
   };
-  return environmentClient(new TalkEnv({ onStep }), { maxSessions: 2, stepTimeoutMs: 500 });
+  return environmentClient(new TalkEnv({ onStep, turnRewards: { 1: 0.5, 2: -0.25 } }), { maxSessions: 2, stepTimeoutMs: 500 });
 }
 
 function raisesEveryError(peer: Peer): void {
@@ -118,7 +118,8 @@ function raisesEveryError(peer: Peer): void {
     expect(others).toEqual({
       codes: { json: 'INVALID_JSON', binary: 'INVALID_JSON', type: 'UNKNOWN_TYPE', mcp: 'UNKNOWN_TYPE' },
       number: ' you said 42',
-      reward: 2,
+      // The first step's is the turn's, the last step's has the rollout's too.
+      rewards: [0.5, 1.75],
       done: true,
       state: { episode_id: expect.any(String) as string, step_count: 1, example_id: 'row-1', done: true },
       again: 'Talk about 1.',

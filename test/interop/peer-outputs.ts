@@ -32,6 +32,8 @@ export interface InspectRun {
     readonly id: string;
     readonly error: string | null;
     readonly scores: readonly Metrics[];
+    /** Of each score. */
+    readonly metadata: readonly Readonly<Record<string, unknown>>[];
     readonly messages: readonly (readonly [role: string, text: string])[];
   }[];
 }

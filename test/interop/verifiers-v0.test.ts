@@ -7,6 +7,7 @@ import { serveWithoutRetriever } from './down-retriever.ts';
 import { ownRun, ROOT } from './own-run.ts';
 import { v0Outputs } from './peer-outputs.ts';
 import { describePeer, resultLine, runPeer, servedModel } from './peer.ts';
+import { REWARD, rewardingServer, SHOWN, TURN_REWARDS } from './rewarding-talk.ts';
 
 const WORLD = { dataset: 'fact-world' };
 const TIME = { timeoutMs: 280_000 };
@@ -41,6 +42,7 @@ interface States {
     readonly advantage: number;
     readonly steps: readonly Tokens[];
     readonly rewards: readonly number[];
+    readonly extras: readonly { readonly turn_reward?: number }[];
   }[];
   readonly keys: readonly Readonly<Record<string, string>>[];
 }
@@ -118,6 +120,17 @@ describePeer('verifiers-v0', { quick: false }, () => {
     }
     expect(keys).toEqual([{}, { api_key_var: 'NAMED_API_KEY' }, {}, { api_key_var: 'PRIME_API_KEY' }]);
     resultLine('verifiers v0 State', '0.1.14', '16 rollouts: tokens per turn against vf-export', `${tokens} sampled tokens equal`);
+  });
+
+  it('the steps of its states have the rewards of their turns', async () => {
+    await using server = await rewardingServer();
+    const { states } = await runPeer<States>('verifiers-v0', 'rollout_state', [ROOT, JSON.stringify({ url: server.url }), server.url, '2'], TIME);
+    expect(states).toHaveLength(4);
+    for (const { reward, rewards, extras } of states) {
+      expect([reward, ...rewards]).toEqual(Array(1 + TURN_REWARDS.length).fill(REWARD));
+      expect(extras).toEqual(TURN_REWARDS.map((value) => (value === null ? {} : { turn_reward: value })));
+    }
+    resultLine('verifiers v0 State', '0.1.14', 'an environment that rewards turns', `turn_reward ${SHOWN}`);
   });
 
   it('vf-tui and load_outputs open runs of both, null rewards too', async () => {

@@ -4,10 +4,12 @@ import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { BASE_URL, serveWire } from '../server/verifiers/wire-client.ts';
 import { loopback, refusingUrl, sendJson } from '../transport/loopback.ts';
 import type { RolloutExport } from '../../src/schemas/rollout-export.ts';
 import { ownRun, ROOT } from './own-run.ts';
 import { describePeer, resultLine, runPeer, servedModel } from './peer.ts';
+import { REWARD, rewardingTalk, SHOWN, TURN_REWARDS, WORDS } from './rewarding-talk.ts';
 import { type ServedCommand, serveCommand } from './serve-command.ts';
 
 const WORLD = JSON.stringify({ dataset: 'fact-world', corpus: 'fact-world' });
@@ -25,6 +27,7 @@ interface Recorded {
   readonly reward: number;
   readonly rewards: Readonly<Record<string, readonly [score: number, weight: number] | null>>;
   readonly metrics: Readonly<Record<string, number | null>>;
+  readonly info: Readonly<Record<string, unknown>>;
   readonly errors: readonly { readonly type: string; readonly message: string }[];
   readonly turns: readonly [nodes: number, calls: number];
   readonly finish: readonly string[];
@@ -67,8 +70,8 @@ describePeer('verifiers', { quick: true }, () => {
   });
   afterAll(() => server?.[Symbol.asyncDispose]());
 
-  const envClient = <T>(what: string, baseUrl: string, count = 1, sampling = '{}') =>
-    runPeer<T & { readonly version: string }>('verifiers', 'env_client', [what, server.url, baseUrl, String(count), sampling], TIME);
+  const envClient = <T>(what: string, baseUrl: string, count = 1, sampling = '{}', address = server.url) =>
+    runPeer<T & { readonly version: string }>('verifiers', 'env_client', [what, address, baseUrl, String(count), sampling], TIME);
 
   it('EnvClient gets the ids, masks, log-probs and rewards that vf-export writes for the same rows', async () => {
     const { url } = await servedModel();
@@ -89,6 +92,14 @@ describePeer('verifiers', { quick: true }, () => {
     expect(several).toBeGreaterThan(ROWS / 2);
     const result = `equal; largest difference of log-probs ${Number(furthest.toPrecision(2))}; ${several} with several turns`;
     resultLine('verifiers EnvClient', version, `vf-serve verifiers: ${2 * ROWS} rollouts against vf-export`, result);
+  });
+
+  it('EnvClient gets the rewards of turns in the info of a trace', async () => {
+    await using talk = await serveWire({ environment: rewardingTalk(), script: { turns: WORDS } });
+    const run = await envClient<{ readonly episodes: readonly Recorded[] }>('rows', BASE_URL, 2, '{}', talk.address);
+    const rewarded = { reward: REWARD, errors: [], info: { turn_rewards: TURN_REWARDS }, round_trips: true };
+    expect(run.episodes).toMatchObject([rewarded, rewarded]);
+    resultLine('verifiers EnvClient', run.version, 'an environment that rewards turns', `turn_rewards ${SHOWN}`);
   });
 
   it('answers 200 runs at once, and health within 2 s meanwhile', async () => {

@@ -50,6 +50,7 @@ print(
                     "id": sample.id,
                     "error": sample.error.message if sample.error else None,
                     "scores": [score.value for score in (sample.scores or {}).values()],
+                    "metadata": [score.metadata for score in (sample.scores or {}).values()],
                     "messages": [[message.role, message.text] for message in sample.messages],
                 }
                 for sample in log.samples or []

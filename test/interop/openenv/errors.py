@@ -65,7 +65,7 @@ async def ask():
         "errors": errors,
         "codes": codes,
         "number": first.observation["text"],
-        "reward": last.reward,
+        "rewards": [first.reward, last.reward],
         "done": last.done,
         "state": state,
         "again": again.observation["prompt"][0]["content"],

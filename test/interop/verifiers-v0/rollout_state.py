@@ -37,6 +37,7 @@ print(
                     "advantage": state["advantage"],
                     "steps": [step["tokens"] for step in state["trajectory"]],
                     "rewards": [step["reward"] for step in state["trajectory"]],
+                    "extras": [step["extras"] for step in state["trajectory"]],
                 }
                 for state in states
             ],

@@ -29,6 +29,7 @@ def recorded(episode):
         "reward": trace.reward,
         "rewards": {name: r and [r.score, r.weight] for name, r in trace.rewards.items()},
         "metrics": trace.metrics,
+        "info": trace.info,
         "errors": [{"type": e.type, "message": e.message} for e in [*episode.errors, *trace.errors]],
         "turns": [trace.num_turns, len(trace.calls)],
         "finish": [call.finish_reason for call in trace.calls],
