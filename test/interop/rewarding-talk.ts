@@ -1,6 +1,6 @@
 /** An environment that rewards the first and the third turn of every episode, and a model that plays it to its end. */
 import { ScriptedClient } from '../../src/clients/scripted.ts';
-import { environmentClient, noPolicies, TalkEnv, tokenizer } from '../server/environment/environment-client.ts';
+import { environmentClient, noPolicies, TalkEnv } from '../server/environment/environment-client.ts';
 import { loopback, readText, sendJson } from '../transport/loopback.ts';
 
 /** What the policy says in an episode. */
@@ -27,25 +27,13 @@ export const rewardingServer = () =>
     },
   });
 
-interface Asked {
-  readonly model: string;
-  readonly messages?: readonly { readonly content: unknown }[];
-  readonly prompt?: readonly number[];
-}
-
-/** A server that says the words in order, to chat requests and to completions by token ids. `url` ends with `/v1`. */
+/** A chat server that says the words in order. `url` ends with `/v1`. */
 export async function talkingModel() {
   const server = await loopback(async (request, response) => {
-    const { model, messages, prompt } = JSON.parse(await readText(request)) as Asked;
-    const heard = messages === undefined ? await tokenizer.decode(Int32Array.from(prompt!)) : JSON.stringify(messages);
-    const text = WORDS[heard.split('you said').length - 1]!;
-    const ids = [...(await tokenizer.encode(text)).ids];
-    const said =
-      messages === undefined
-        ? { text, token_ids: ids, logprobs: { token_logprobs: ids.map(() => -1) } }
-        : { message: { role: 'assistant', content: text } };
-    const usage = { prompt_tokens: 1, completion_tokens: ids.length, total_tokens: 1 + ids.length };
-    const choices = [{ index: 0, finish_reason: 'stop', logprobs: null, ...said }];
+    const { model, messages } = JSON.parse(await readText(request)) as { readonly model: string; readonly messages: readonly unknown[] };
+    const content = WORDS[JSON.stringify(messages).split('you said').length - 1]!;
+    const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
+    const choices = [{ index: 0, finish_reason: 'stop', logprobs: null, message: { role: 'assistant', content } }];
     sendJson(response, 200, { id: 'said', object: 'chat.completion', created: 0, model, choices, usage });
   });
   return { url: `${server.url}/v1`, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { serveWithoutRetriever } from './down-retriever.ts';
 import { describePeer, resultLine, runPeer } from './peer.ts';
+import { REWARD, rewardingServer, SHOWN, TURN_REWARDS, WORDS } from './rewarding-talk.ts';
 import { serveCommand } from './serve-command.ts';
 
 interface Trained {
@@ -39,6 +40,14 @@ interface HeldOut {
   readonly left: readonly number[];
   readonly broken: readonly [error: string | null, steps: number, said: readonly string[]];
   readonly partly: readonly [error: string | null, steps: number, said: readonly string[]];
+}
+
+interface RewardedTurns {
+  readonly version: string;
+  /** What a reward function got of each rollout. */
+  readonly turn_rewards: readonly (readonly (number | null)[])[];
+  /** Of what it gave: the reward of the rollout and those of its turns. */
+  readonly mean: number;
 }
 
 interface Example {
@@ -177,6 +186,14 @@ describePeer('trl', { quick: true }, () => {
     expect(said).toEqual([warning]);
     expect(out.partly).toEqual([null, 2, [warning]]);
     resultLine('trl', out.version, 'eval_dataset of another split', `${out.evaluations.length} evaluations while it trains`);
+  });
+
+  it('a reward function gets the rewards of the turns', async () => {
+    await using server = await rewardingServer();
+    const args = [ROOT, server.url, JSON.stringify(WORDS)];
+    const { version, turn_rewards: rewards, mean } = await runPeer<RewardedTurns>('trl', 'turn_rewards', args, { timeoutMs: 280_000 });
+    expect({ rewards, mean }).toEqual({ rewards: Array(4).fill(TURN_REWARDS), mean: REWARD + 0.5 - 2 });
+    resultLine('trl', version, 'an environment that rewards turns', `vf_turn_rewards ${SHOWN}`);
   });
 
   it('runs the example, which names a model that is not there in one line', async () => {
