@@ -84,7 +84,7 @@ describe('vf-serve retrieve', () => {
     ['serper', 'x-api-key', { SERPER_API_KEY: 'sk-hidden-77' }, 'SERPER_BASE_URL', 'POST'],
     ['google', 'x-goog-api-key', { GOOGLE_API_KEY: 'sk-hidden-77', GOOGLE_CSE_ID: 'cx:1' }, 'GOOGLE_CSE_BASE_URL', 'GET'],
   ])('puts the web engine %s behind the protocol without showing its key', async (engine, header, keys, variable, method) => {
-    await using web = await loopback((request, response) => sendJson(response, 403, { message: `no ${String(request.headers[header])}` }));
+    await using web = await loopback((request, response) => sendJson(response, 401, { message: `no ${String(request.headers[header])}` }));
     const server = await serving(['--engine', engine], { env: { ...keys, [variable]: web.url } });
     const answer = expect.stringMatching(new RegExp(`check ${Object.keys(keys)[0]}`)) as string;
     expect(await ask(server.url, { queries: ['q'] })).toMatchObject({ detail: answer });

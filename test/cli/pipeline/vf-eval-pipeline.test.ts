@@ -78,7 +78,10 @@ describe('vf-eval pipeline', () => {
     const [results] = [...folder.files().keys()].filter((name) => name.endsWith('results.jsonl'));
     folder.write('t.jinja', '{{ question }}{{ hint }}');
     const again = await folder.run([...command, '-R', dirname(results!)]);
-    expect(again).toMatchObject({ code: 2, stderr: expect.stringMatching(/was run with another configuration: environment\.files\.t\.jinja was /) });
+    expect(again).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/must have the inputs that it began with, .*: t\.jinja changed\. Restore the files/),
+    });
     const { code, stdout, stderr } = await folder.run(command);
     expect(code).toBe(0);
     expect((stdout + stderr).replaceAll(/\s+/g, ' ')).toContain(

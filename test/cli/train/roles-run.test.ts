@@ -66,7 +66,7 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
   it('ends when the judge has no credit left, keeps the steps that are done, and goes on from there', async () => {
     let hasCredit = false;
     await using judge = await chatServer((_, index) =>
-      hasCredit || index < 5 ? '{"reason": "so", "score": 1}' : { status: 402, body: { error: { message: 'Insufficient Balance' } } },
+      hasCredit || index < 5 ? `{"reason": "so", "score": ${index % 2}}` : { status: 402, body: { error: { message: 'Insufficient Balance' } } },
     );
     const role = ['--role', `judge=grader@${judge.url}/v1`, '--set', 'roles.judge.cache=off', '--set', 'steps=2'];
     const { code, stderr } = await folder.runInProcess([...words, ...role], ALONE).ended;
