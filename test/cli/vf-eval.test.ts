@@ -202,8 +202,8 @@ describe.concurrent('vf-eval', () => {
     expect(JSON.parse(stdout)).toMatchObject({
       runs: [
         { name: 'one', rollouts: { finished: 2 } },
-        { name: 'rollouts_per_example=1', rollouts: { finished: 2 } },
-        { name: 'rollouts_per_example=2', rollouts: { finished: 4 } },
+        { name: 'rollouts 1', rollouts: { finished: 2 } },
+        { name: 'rollouts 2', rollouts: { finished: 4 } },
       ],
     });
     const refused = await folder.run(['runs.toml', '-n', '5']);
