@@ -27,8 +27,8 @@ vf-doctor run.toml prints this command with the SHARE that leaves the worker its
 part, while that server is missing.
 
 It installs nothing, writes nothing and leaves the server as it is. With a
-configuration it loads the environment that the file names, as the run would. API keys
-are read from the environment, then from ./.env, and never shown.
+configuration it loads the environment that the file names, as the run would.
+API keys are read from the environment, then from ./.env, and never shown.
 
 Exit codes:
   0  nothing is missing (there may be warnings)
