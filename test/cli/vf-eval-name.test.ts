@@ -58,6 +58,6 @@ describe('vf-eval --name', { timeout: 60_000 }, () => {
     );
     const { stdout } = await folder.run([file, '--json']);
     const runs = (JSON.parse(stdout) as { runs: Printed[] }).runs;
-    expect(runs.map((run) => [run.name, recorded(run).name])).toEqual(['base', 'short: seed=1', 'short: seed=2'].map((name) => [name, name]));
+    expect(runs.map((run) => [run.name, recorded(run).name])).toEqual(['base', 'short: seed 1', 'short: seed 2'].map((name) => [name, name]));
   });
 });

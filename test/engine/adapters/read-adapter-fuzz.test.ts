@@ -30,7 +30,8 @@ describe('readAdapter, of a damaged directory', () => {
           expect([...a, ...b].every(Number.isFinite)).toBe(true);
         }
       }),
-      { numRuns: 150 },
+      // A flipped bit of a weight leaves an adapter that reads.
+      { numRuns: 150, examples: [[names[1], { at: 0.999, kind: 'flip', bytes: Uint8Array.of(0) }]] },
     );
     expect(Math.min(outcomes.read, outcomes.refused)).toBeGreaterThan(0);
   });
