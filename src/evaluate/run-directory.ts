@@ -35,7 +35,7 @@ export async function findRun<R extends Row>(base: string, options: Omit<Evaluat
     const path = join(directory, name);
     const metadata = await readMetadata(path).catch(() => null);
     if (metadata === null) continue;
-    // A name is no setting, but a name that the caller gives chooses among runs that are otherwise alike.
+    // A name is not a setting, but one that the caller gives chooses among runs that are otherwise alike.
     const isOther = run.name !== undefined && metadata.name !== run.name;
     const difference =
       configDifference(metadata.config, wanted) ?? (isOther ? `the name was ${metadata.name ?? 'none'} and is ${run.name} now` : null);

@@ -1,5 +1,5 @@
 /**
- * Bounds what the processes of one job hold together. The limits of a process hold for each of its children anew, and a cgroup is not everyone's to make, so the tree
+ * Bounds what the processes of one job hold together. The limits of a process hold for each of its children anew, and not every user may make a cgroup, so the tree
  * of processes is looked at from outside. Needs Linux with /proc; elsewhere each process has its own limit and no more. A program can hold more between two
  * looks: at most its number of processes times the limit of one. Not counted: buffers that the kernel holds for pipes and sockets.
  */
