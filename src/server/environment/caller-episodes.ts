@@ -74,6 +74,11 @@ export class CallerEpisodes {
     return this.#live.size;
   }
 
+  /** False once it has ended, was deleted or has timed out. */
+  isLive(episodeId: string): boolean {
+    return this.#live.has(episodeId);
+  }
+
   /** Begins episodes and resolves with a line of JSON for each: its first turn. Nothing begins if one of them cannot. */
   async begin(request: EpisodesRequest): Promise<readonly string[]> {
     return this.open(request).lines;

@@ -1,4 +1,5 @@
 /** A running environment server, and requests to it as a caller of another language would send them. */
+import { vi } from 'vitest';
 import { Dataset, type Row } from '../../../src/core/dataset.ts';
 import type { Environment, EpisodeOptions, StepContext } from '../../../src/core/environment.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv } from '../../../src/core/multi-turn.ts';
@@ -79,6 +80,12 @@ export class TalkEnv extends MultiTurnEnv {
     const rewarded = value === undefined ? {} : { reward: value };
     return kept.includes('done') ? { ...rewarded, done: true } : { ...rewarded, observation: ` you said ${kept}` };
   }
+}
+
+/** Time that `setTimeout` counts only when a test lets it pass, until disposed: no limit is reached because a machine is busy. */
+export function stillTime(): Disposable & { readonly pass: (ms: number) => void } {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  return { pass: (ms) => void vi.advanceTimersByTime(ms), [Symbol.dispose]: () => void vi.useRealTimers() };
 }
 
 export const noPolicies: ServedPoliciesOptions = {

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError, EnvironmentError } from '../../../src/core/errors.ts';
-import { type Answer, environmentClient, TalkEnv, tokenizer } from './environment-client.ts';
+import { type Answer, environmentClient, stillTime, TalkEnv, tokenizer } from './environment-client.ts';
 
 const ids = async (text: string) => [...(await tokenizer.encode(text)).ids];
 
@@ -269,10 +269,16 @@ describe('groups that are scored together', () => {
   });
 
   it('answer a member alone with an error after the step timeout, and with its reward once the group is whole', async () => {
+    using time = stillTime();
     await using server = await environmentClient(new TalkEnv({ hasGroupRewards: true }), { stepTimeoutMs: 50 });
     const [a, b] = await server.begin(group(2));
     const done = await server.sample(a, 'done;');
-    const [late] = await server.step(done);
+    const clock = setInterval(() => time.pass(50), 1);
+    let late: Answer;
+    // As long as it is still being played, it is late for that reason.
+    do [late] = await server.step(done);
+    while (late.error.type === 'StepTimeoutError');
+    clearInterval(clock);
     expect(late).toMatchObject({ episode_id: a.episode_id, error: { type: 'GroupPendingError', retryable: true } });
     await server.step(await server.sample(b, 'done;'));
     expect(await server.step(done)).toMatchObject([{ done: true, rollout: { reward: 0.5 } }]);
@@ -309,7 +315,9 @@ describe('groups that are scored together', () => {
 describe('limits of episodes', () => {
   it('answers a step that takes too long with an error, and with its answer when it is asked again', async () => {
     const gate = Promise.withResolvers<void>();
-    await using server = await environmentClient(new TalkEnv({ onStep: () => gate.promise }), { stepTimeoutMs: 30 });
+    using time = stillTime();
+    const onStep = () => (time.pass(30), gate.promise);
+    await using server = await environmentClient(new TalkEnv({ onStep }), { stepTimeoutMs: 30 });
     const [first] = await server.begin(['row-0']);
     const hello = await server.sample(first, 'hello;');
     expect(await server.step(hello)).toMatchObject([{ error: { type: 'StepTimeoutError', retryable: true } }]);

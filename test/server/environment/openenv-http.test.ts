@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { EnvironmentError } from '../../../src/core/errors.ts';
 import { until } from '../../transport/loopback.ts';
-import { environmentClient, TalkEnv } from './environment-client.ts';
+import { environmentClient, stillTime, TalkEnv } from './environment-client.ts';
 
 const never = (_: string, signal: AbortSignal) =>
   new Promise<void>((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
@@ -68,8 +68,13 @@ describe('POST /reset and /step', () => {
   });
 
   it('answer an episode that failed by its error, one that was slow by the limit', async () => {
+    using time = stillTime();
     const onStep = (kept: string, signal: AbortSignal) => {
-      if (kept.includes('slow')) return never(kept, signal);
+      if (kept.includes('slow')) {
+        const played = never(kept, signal);
+        time.pass(30);
+        return played;
+      }
       throw new EnvironmentError('The index is gone');
     };
     await using server = await environmentClient(new TalkEnv({ onStep }), { stepTimeoutMs: 30 });
@@ -105,8 +110,18 @@ describe('POST /reset and /step', () => {
     await using server = await environmentClient(new TalkEnv(), { idleTimeoutMs: 30 });
     await server.post('/reset', { episode_id: 'mine' });
     await until(async () => (await server.get('/health'))[1].episodes === 0);
+    const [status, state] = await server.get('/state?episode_id=mine');
+    expect(status === 404 || state.done).toBe(true);
     expect([404, 424]).toContain((await server.post('/step', { action: { text: 'hi;' }, episode_id: 'mine' }))[0]);
     expect((await server.post('/reset', { episode_id: 'mine' }))[0]).toBe(200);
+  });
+
+  it('say that an episode is done which the server no longer has, and take its id again', async () => {
+    await using server = await environmentClient(new TalkEnv());
+    const { episode_id } = (await server.post('/reset', {}))[1].metadata;
+    await fetch(`${server.url}/v1/episodes/${episode_id}`, { method: 'DELETE' });
+    expect(await server.get(`/state?episode_id=${episode_id}`)).toEqual([200, { episode_id, step_count: 0, example_id: 'row-0', done: true }]);
+    expect((await server.post('/reset', { episode_id }))[0]).toBe(200);
   });
 });
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError, EnvironmentError } from '../../../src/core/errors.ts';
 import { until } from '../../transport/loopback.ts';
-import { type Answer, environmentClient, liveEpisodes, TalkEnv } from './environment-client.ts';
+import { type Answer, environmentClient, liveEpisodes, stillTime, TalkEnv } from './environment-client.ts';
 import { errorFrame, openEnvClient } from './openenv-client.ts';
 
 describe('WS /ws', () => {
@@ -144,11 +144,14 @@ describe('WS /ws', () => {
   });
 
   it('gives up an episode whose step takes longer than --step-timeout, and begins another one', async () => {
+    using time = stillTime();
     const gone = Promise.withResolvers<void>();
-    const onStep = (kept: string, signal: AbortSignal) =>
-      kept.includes('slow')
-        ? new Promise<void>((_, reject) => signal.addEventListener('abort', () => (gone.resolve(), reject(signal.reason))))
-        : undefined;
+    const slow = (signal: AbortSignal) =>
+      new Promise<void>((_, reject) => {
+        signal.addEventListener('abort', () => (gone.resolve(), reject(signal.reason)));
+        time.pass(30);
+      });
+    const onStep = (kept: string, signal: AbortSignal) => (kept.includes('slow') ? slow(signal) : undefined);
     await using server = await environmentClient(new TalkEnv({ onStep }), { stepTimeoutMs: 30 });
     await using client = await openEnvClient(server.url);
     await client.reset();
@@ -156,16 +159,18 @@ describe('WS /ws', () => {
       errorFrame('EXECUTION_ERROR', /did not answer within 0.03 s \(--step-timeout\). The episode was given up. Send reset/),
     );
     await gone.promise;
+    expect((await client.ask({ type: 'state' })).data).toMatchObject({ step_count: 1, done: true });
     expect(await liveEpisodes(server)).toBe(0);
     await client.reset();
     expect((await client.step('done;')).data.reward).toBe(1);
   });
 
-  it('says so where nobody acted within --idle-timeout', async () => {
+  it('says so where nobody acted within --idle-timeout, and that the episode is done', async () => {
     await using server = await environmentClient(new TalkEnv(), { idleTimeoutMs: 30 });
     await using client = await openEnvClient(server.url);
     await client.reset();
     await until(async () => (await liveEpisodes(server)) === 0);
+    expect((await client.ask({ type: 'state' })).data).toMatchObject({ step_count: 0, example_id: 'row-0', done: true });
     expect(await client.step('hi;')).toEqual(errorFrame('EXECUTION_ERROR', /no action came within the time of --idle-timeout. Send reset/));
     expect((await client.reset()).data.done).toBe(false);
   });

@@ -38,6 +38,11 @@ export class ChatEpisode {
     this.first = lines.then(onlyAnswer);
   }
 
+  /** False once it has ended, was deleted or has timed out. */
+  get isLive(): boolean {
+    return this.#episodes.isLive(this.id);
+  }
+
   async step(turn: number, text: string, finish: 'stop' | 'length' | null): Promise<ChatAnswer> {
     const entry = { episode_id: this.id, turn, text, ...(finish === null ? {} : { finish_reason: finish }) };
     return onlyAnswer(await this.#episodes.step([entry]));

@@ -25,7 +25,7 @@ export class HttpSessions {
 
   async reset(data: ResetData): Promise<ResetAnswer> {
     const name = data.episode_id ?? null;
-    if (name !== null && this.#sessions.has(name)) {
+    if (name !== null && this.#sessions.peek(name)?.hasEnded === false) {
       throw new EnvironmentRefusal(409, `An episode ${JSON.stringify(name)} is being played. Name another one, or leave episode_id out.`);
     }
     const session = new OpenEnvSession(this.#options);

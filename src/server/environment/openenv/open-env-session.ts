@@ -46,14 +46,15 @@ export class OpenEnvSession {
     return this.#play?.id ?? null;
   }
 
+  /** True also of an episode that the server gave up because no action came in time. */
   get hasEnded(): boolean {
-    return this.#play === null || this.#play.hasEnded;
+    return this.#play === null || this.#play.hasEnded || !this.#play.episode.isLive;
   }
 
   get state(): EpisodeStateColumns {
     const play = this.#play;
     if (play === null) return { episode_id: null, step_count: 0 };
-    return { episode_id: play.id, step_count: play.steps, example_id: play.exampleId, done: play.hasEnded };
+    return { episode_id: play.id, step_count: play.steps, example_id: play.exampleId, done: this.hasEnded };
   }
 
   /** Begins an episode; one that is being played ends without a record. Throws WireError, EnvironmentRefusal or ConfigError. */
