@@ -51,6 +51,11 @@ export class PolicyReplicas {
     this.#supervisor(replica, why);
   }
 
+  /** At the end of a run: the replica serves no longer, and nobody will bring it back. */
+  lose(replica: string): void {
+    this.#resting.add(replica);
+  }
+
   /** Ends a rest. `models` are those that the replica serves now; a restarted one has lost its adapters. */
   admit(replica: string, models: readonly string[]): void {
     for (const [model, having] of this.#having) {

@@ -51,7 +51,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       const manifest = run.adapter({ b: 0 });
       await opened.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal);
       await run.byHand(run.adapter({ b: 0 }).directory, async (other) => {
-        await opened.publisher.withdraw();
+        await opened.publisher.withdraw({ keeps: false });
         expect(await run.modelsOf(opened.runName)).toEqual([]);
         expect(existsSync(manifest.directory)).toBe(false);
         expect(await run.completionStatus(other)).toBe(200);

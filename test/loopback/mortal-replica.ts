@@ -10,6 +10,8 @@ export class MortalReplica implements AsyncDisposable {
   readonly completions: string[] = [];
   /** Called for each request before it is answered; what it does to the replica happens first. */
   onRequest: (path: string, body: string) => void | Promise<void> = () => {};
+  /** Answers a request itself instead of the model; null leaves it to the model. */
+  answer: (path: string) => { readonly status: number; readonly text: string } | null = () => null;
   #model: LoopbackLora;
   #server: Server;
   readonly #port: number;
@@ -55,6 +57,11 @@ export class MortalReplica implements AsyncDisposable {
     await this.#model[Symbol.asyncDispose]();
   }
 
+  async #answered(path: string, options: RequestInit) {
+    const answer = await fetch(`${this.#model.url}${path}`, options);
+    return { status: answer.status, text: await answer.text() };
+  }
+
   #serve(server: Server): void {
     server.on('request', (request, response) => {
       void (async () => {
@@ -62,9 +69,8 @@ export class MortalReplica implements AsyncDisposable {
         const path = request.url!;
         if (path === '/v1/completions') this.completions.push(body);
         await this.onRequest(path, body);
-        const options = { method: request.method!, ...(body === '' ? {} : { body }) };
-        const answer = await fetch(`${this.#model.url}${path}`, options);
-        response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
+        const { status, text } = this.answer(path) ?? (await this.#answered(path, { method: request.method!, ...(body === '' ? {} : { body }) }));
+        response.writeHead(status, { 'content-type': 'application/json' }).end(text);
         // What a kill breaks is the test's doing.
       })().catch(() => response.destroy());
     });

@@ -280,7 +280,8 @@ async function openSession(
   });
   opened.defer(() => publisher.close());
   // A server that this run started ends with it.
-  if (config.policy.baseUrl !== null && !config.policy.keepAdapter) opened.defer(() => publisher.withdraw());
+  if (config.policy.baseUrl !== null)
+    opened.defer(async () => (await publisher.withdraw({ keeps: config.policy.keepAdapter })).forEach((line) => warn(line)));
   // A server that this run starts, or the engine in this process, serves the directory that the backend loads.
   const ids = checkedPrompt === null ? null : await probePrompt(client, checkedPrompt, { backend, signal });
   if (ids !== null && config.policy.baseUrl !== null) await publisher.checkBase({ backend, ids, tolerance: publish.probeTolerance }, signal);

@@ -32,9 +32,11 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
   let continuedFrom = -1;
   for (let restarts = 0; ; restarts++) {
     try {
-      await using session = await run.openSession(signal);
-      hasBegun = true;
-      await trainSession(run, records, session, { signal, lostToMemory });
+      // Once it is closed, it is known which servers served to the end.
+      await useSession(run, signal, async (session) => {
+        hasBegun = true;
+        await trainSession(run, records, session, { signal, lostToMemory });
+      });
       records.report({ kind: 'finished', message: doneText(totalSteps(run.config)) });
       return await records.outcome('finished', null);
     } catch (thrown) {
@@ -56,6 +58,11 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       });
     }
   }
+}
+
+async function useSession(run: TrainingRun, signal: AbortSignal, use: (session: TrainingSession) => Promise<void>): Promise<void> {
+  await using session = await run.openSession(signal);
+  await use(session);
 }
 
 async function stoppedBy(error: Error, records: RunRecords): Promise<TrainingOutcome> {

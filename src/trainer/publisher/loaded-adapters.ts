@@ -5,9 +5,10 @@
 import { readdir, rm } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
-import { CancelledError, PublishError } from '../../core/errors.ts';
+import { CancelledError, PublishError, type VfError } from '../../core/errors.ts';
 import { untilEnded } from './ended-requests.ts';
 import type { LoraReplica } from './lora-routes.ts';
+import { asVfError } from './publish-failure.ts';
 
 export interface LoadedAdapter {
   readonly version: number;
@@ -16,6 +17,13 @@ export interface LoadedAdapter {
   readonly directory: string;
   /** `asked`: a load was requested and its outcome is unknown, so the adapter may still appear. */
   readonly replicas: Map<LoraReplica, 'asked' | 'loaded'>;
+}
+
+/** An adapter that a replica did not unload. */
+export interface LeftAdapter {
+  readonly replica: LoraReplica;
+  readonly name: string;
+  readonly error: VfError;
 }
 
 /** After this time, an abandoned request has ended at its replica. */
@@ -87,11 +95,18 @@ export class LoadedAdapters {
     await this.#forget(due);
   }
 
-  /** For the end of a run, when nothing samples any more: unloads what this session has loaded, the version that serves too. What cannot be unloaded in time stays, with its directory. */
-  async withdraw(signal: AbortSignal): Promise<void> {
-    const all = [...this.#adapters];
-    await Promise.all(all.map((adapter) => this.#unloadEverywhere(adapter, signal)));
-    await this.#forget(all);
+  /**
+   * For the end of a run, when nothing samples any more: unloads what this session has loaded, but for the adapter `kept`. Resolves with what could not be unloaded in time: it stays,
+   * with its directory.
+   */
+  async withdraw(kept: string | null, signal: AbortSignal): Promise<readonly LeftAdapter[]> {
+    const left: LeftAdapter[] = [];
+    const due = [...this.#adapters].filter(({ name }) => name !== kept);
+    await Promise.all(
+      due.map((adapter) => this.#unloadEverywhere(adapter, signal, (replica, error) => left.push({ replica, name: adapter.name, error }))),
+    );
+    await this.#forget(due);
+    return left;
   }
 
   /** Deletes the directories of adapters that no replica has. */
@@ -122,7 +137,11 @@ export class LoadedAdapters {
   }
 
   /** A resting replica unloads it when it is back: nothing is asked of it meanwhile, so it does not read the directory. */
-  async #unloadEverywhere(adapter: LoadedAdapter, signal: AbortSignal): Promise<void> {
+  async #unloadEverywhere(
+    adapter: LoadedAdapter,
+    signal: AbortSignal,
+    onFailure: (replica: LoraReplica, error: VfError) => void = () => {},
+  ): Promise<void> {
     const { name, replicas } = adapter;
     const unload = async (replica: LoraReplica) => {
       const abandonedMs = this.#versions.replicas.abandonedMsAgo(replica.url, name);
@@ -131,10 +150,13 @@ export class LoadedAdapters {
         if (abandonedMs === null || abandonedMs > STILL_COMPUTED_MS) this.owe(adapter, replica);
         return;
       }
-      const unloaded = await this.#attempt(async () => {
-        if (abandonedMs !== null) await untilEnded(replica, { model: name, baseModel: this.#baseModel, agoMs: abandonedMs }, signal);
-        return await replica.unload(name, signal);
-      });
+      const unloaded = await this.#attempt(
+        async () => {
+          if (abandonedMs !== null) await untilEnded(replica, { model: name, baseModel: this.#baseModel, agoMs: abandonedMs }, signal);
+          return await replica.unload(name, signal);
+        },
+        (error) => onFailure(replica, error),
+      );
       if (unloaded !== null) replicas.delete(replica);
     };
     await Promise.all([...replicas.keys()].map(unload));
@@ -152,10 +174,11 @@ export class LoadedAdapters {
   }
 
   /** Returns null if `act` failed. */
-  async #attempt<T>(act: () => Promise<T>): Promise<T | null> {
+  async #attempt<T>(act: () => Promise<T>, onFailure: (error: VfError) => void = () => {}): Promise<T | null> {
     try {
       return await act();
     } catch (error) {
+      onFailure(asVfError(error));
       // A cancellation is not the server's failure.
       if (!(error instanceof CancelledError)) this.failures += 1;
       return null;

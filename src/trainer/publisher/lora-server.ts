@@ -17,6 +17,7 @@ import { type Judgement, probeFault } from './log-prob-probe.ts';
 import { asVfError, isUnreachable, QuorumError, type ReplicaFailure, tooFewReplicas } from './publish-failure.ts';
 import { NumericServerError } from './lora-refusals.ts';
 import { LoraReplica } from './lora-routes.ts';
+import { withdrawAdapters } from './withdraw-adapters.ts';
 import type { CatchUpResult, LogProbProbe, PublishRequest, PublishResult, RehearsalResult, WeightPublisher } from '../weight-publisher.ts';
 
 export interface LoraServerOptions {
@@ -181,9 +182,11 @@ export class LoraServerPublisher implements WeightPublisher {
     await this.#adapters.retire(olderThan, signal);
   }
 
-  /** For the end of a run: unloads its adapters, the one that serves too, as well as it can within 15 seconds. Other runs' adapters stay. */
-  async withdraw(): Promise<void> {
-    await this.#adapters.withdraw(AbortSignal.timeout(UNDO_MS));
+  /** For the end of a run: see `withdrawAdapters`. Takes 15 seconds at most. */
+  withdraw({ keeps }: { readonly keeps: boolean }): Promise<readonly string[]> {
+    const { versions, baseModel } = this.#options;
+    const signal = AbortSignal.timeout(UNDO_MS);
+    return withdrawAdapters({ adapters: this.#adapters, replicas: this.#replicas, versions, baseModel, keeps, signal });
   }
 
   async close(): Promise<void> {

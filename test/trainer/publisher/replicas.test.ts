@@ -285,3 +285,42 @@ describe('a permanent failure of one replica', () => {
     expect(modelsAsked(mortal)).toEqual([]);
   });
 });
+
+describe('the end of a run', () => {
+  /** Published at both, then the end. */
+  async function ended({ keeps, before }: { readonly keeps: boolean; readonly before: (mortal: MortalReplica) => void }) {
+    await using run = await twoReplicas();
+    const [living, mortal] = run.replicas;
+    await run.policy.publish(1, { text: TEXT }, run.signal);
+    before(mortal);
+    const lines = await run.publisher.withdraw({ keeps });
+    const resting = [living, mortal].map(({ url }) => run.versions.replicas.isResting(url));
+    return { lines: lines.map((line) => line.replace(mortal.url, 'MORTAL')), resting, adapters: await living.adapters() };
+  }
+
+  it.each([
+    [false, []],
+    [true, ['run-v000001']],
+  ])('counts a replica that died after its last request as one that does not serve (keeps the adapter: %s)', async (keeps, adapters) => {
+    const end = await ended({ keeps, before: (mortal) => mortal.kill() });
+    expect(end).toEqual({ lines: [], resting: [false, true], adapters });
+  });
+
+  it('counts a replica that was restarted after its last request as one that does not serve the adapter that is kept', async () => {
+    const end = await ended({ keeps: true, before: (mortal) => (mortal.onRequest = (path) => (path === '/v1/models' ? mortal.kill() : undefined)) });
+    expect(end).toMatchObject({ lines: [], resting: [false, true] });
+  });
+
+  it('names a server that did not unload an adapter, and the adapter', async () => {
+    const refuse = (mortal: MortalReplica) => {
+      mortal.answer = (path) => (path === '/v1/unload_lora_adapter' ? { status: 500, text: '{"error": {"message": "no"}}' } : null);
+    };
+    const { lines, resting } = await ended({ keeps: false, before: refuse });
+    expect(resting).toEqual([false, false]);
+    expect(lines).toEqual([
+      expect.stringMatching(
+        /^MORTAL still has run-v000001: The server did not unload run-v000001: .*500.*\. Unload it with POST \/v1\/unload_lora_adapter, or restart the server$/,
+      ),
+    ]);
+  });
+});
