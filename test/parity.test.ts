@@ -57,7 +57,7 @@ describe.each(['grpo-000', 'search-o1', 'self-play', 'visual-rag', 'random-rows'
   // `npm run parity` plays the same files and ends with 1 if a case fails.
   it(
     'plays every file, and declares no difference but those that the README next to them names',
-    { tags: folder === 'self-play' ? 'long' : [], timeout: 180_000 },
+    { tags: ['self-play', 'search-o1'].includes(folder) ? 'long' : [], timeout: 180_000 },
     async () => {
       const files = await listVectors(vectors);
       expect(files.length).toBeGreaterThan(0);

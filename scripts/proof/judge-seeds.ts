@@ -23,10 +23,8 @@ export function judgeSeedRun(run: SeedRun, { quick, isStrict }: Pick<ProofOption
     return { before, after, text: `${label}: ${quantity.label} ${before.toFixed(3)} → ${after.toFixed(3)}` };
   };
   if (kind === 'control') {
-    const { before, after, text } = moved(reward);
-    // A few steps already turn the reward around, but do not bring it to the bar.
-    const below = quick ? before : proof.controlBelow;
-    return [{ ok: after < below, text: `${text}; must end below ${Number(below.toFixed(3))}` }, equal];
+    const { after, text } = moved(reward);
+    return [{ ok: after < proof.controlBelow, text: `${text}; must end below ${proof.controlBelow}` }, equal];
   }
   if (kind === 'variant') {
     const { after, text } = moved(reward);

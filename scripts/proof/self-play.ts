@@ -39,7 +39,7 @@ export const SELF_PLAY: Proof = {
 
 async function proveSelfPlay(options: ProofOptions): Promise<readonly Verdict[]> {
   const { quick, only, seeds } = options;
-  const kinds: readonly string[] = only ?? (quick ? ['laptop', 'negated'] : SELF_PLAY_KINDS);
+  const kinds: readonly string[] = only ?? (quick ? ['laptop'] : SELF_PLAY_KINDS);
   const runs: SelfPlayRun[] = [];
   const play = async (kind: SelfPlayKind, label: string, settings: readonly string[], seed = seeds[0]!): Promise<void> => {
     runs.push({ ...(await train(label, seed, settings, options, isControl(kind))), kind });
@@ -47,7 +47,7 @@ async function proveSelfPlay(options: ProofOptions): Promise<readonly Verdict[]>
   const long = [`steps=${LONG_STEPS}`, 'evaluation.every=30'];
   if (kinds.includes('laptop')) for (const seed of seeds) await play('laptop', `seed ${seed}`, quick ? [`steps=${QUICK_STEPS}`] : [], seed);
   if (kinds.includes('short')) await play('short', `${SHORT_STEPS} steps`, [`steps=${SHORT_STEPS}`]);
-  if (kinds.includes('negated')) await play('negated', 'negated', ['algorithm.negate_advantages=true', `steps=${quick ? QUICK_STEPS : 20}`]);
+  if (kinds.includes('negated')) await play('negated', 'negated', ['algorithm.negate_advantages=true', 'steps=20']);
   if (kinds.includes('long')) await play('long', `${LONG_STEPS} steps`, long);
   if (kinds.includes('frozen')) {
     const sampled = [`steps=${LONG_STEPS}`, NO_LEARNING, 'evaluation.every=0', 'rollouts.rollouts_per_example=2'];

@@ -81,18 +81,18 @@ describe.runIf(canMount)('a full disk', () => {
   it('in the middle of an evaluation keeps what was played; -R ends as if there had been room', async () => {
     using folder = new TemporaryFolder();
     const evaluate = (out: string, at: number) =>
-      `eval words.mjs --plain -p embedded -n -1 -r 20 -c 1 -t 200 --seed 1 -o ${out} -a '{"fillAt": ${at}}'`;
+      `eval words.mjs --plain -p embedded -n -1 -r 6 -c 1 -t 60 --seed 1 -o ${out} -a '{"fillAt": ${at}}'`;
     const file = await played(folder, 16384, [
-      `vf first ${evaluate('disk/a', 30)}`,
+      `vf first ${evaluate('disk/a', 4)}`,
       MADE_ROOM,
-      'vf second eval words.mjs --plain -p embedded -n -1 -r 20 -c 1 -t 200 --seed 1 -o disk/a -a \'{"fillAt": 30}\' -R',
+      `vf second ${evaluate('disk/a', 4)} -R`,
       `vf reference ${evaluate('disk/b', 0)}`,
       'for run in disk/a disk/b; do grep -oh \'"reward":[^,]*\' $run/evals/*/*/results.jsonl | sort | sha256sum; done > rewards.txt',
     ]);
     expect(file('first.txt')).toMatch(
       /Could not write \S+: the disk is full\. Free some space and resume the run\. Everything recorded before is kept\.\nexit 1\n$/,
     );
-    expect(file('second.txt')).toMatch(/\nrollouts +80 finished, 0 failed[^]*\nexit 0\n$/);
+    expect(file('second.txt')).toMatch(/\nrollouts +24 finished, 0 failed[^]*\nexit 0\n$/);
     const [resumed, whole] = file('rewards.txt').trimEnd().split('\n');
     expect(resumed).toBe(whole);
   });
@@ -113,14 +113,14 @@ describe.runIf(canMount)('a full disk', () => {
       ...commands.map((command) => `vf full-${command}`),
       'ls disk > left.txt',
       MADE_ROOM,
-      ...commands.map((command) => `vf room-${command}`),
+      ...commands.slice(-1).map((command) => `vf room-${command}`),
     ]);
     for (const name of ['export', 'score', 'view', 'index']) {
       expect(file(`full-${name}.txt`)).toMatch(
         /^vf-\w+: [^\n]*disk\/[^\n]*the disk is full[^\n]*[Ff]ree some space and run the command again[^\n]*\nexit 1\n$/m,
       );
-      expect(file(`room-${name}.txt`)).toMatch(/exit 0\n$/);
     }
+    expect(file('room-index.txt')).toMatch(/exit 0\n$/);
     expect(file('left.txt')).toBe('balloon\nevals\n');
   });
 });

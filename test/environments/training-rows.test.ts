@@ -17,10 +17,12 @@ async function using<T>(opened: Promise<Environment>, read: (environment: Enviro
   }
 }
 
+/** A corpus that is read at once. */
+const SMALL = { corpus: 'fact-world' };
 const prompts = (rows: Environment['eval']) => [...rows].map(({ exampleId, prompt }) => JSON.stringify([exampleId, prompt]));
 
 describe('environment.train', () => {
-  const given = { 'grpo-000': { engine: 'mock' }, 'visual-rag': { observations: 'ocr' } };
+  const given = { 'search-o1': SMALL, 'grpo-000': { engine: 'mock' }, 'visual-rag': { observations: 'ocr' } };
   it.each(['search-r1', 'grpo-000', 'search-o1', 'visual-rag'])(
     'is refused after a load for evaluation, and apart from eval for training {%s}',
     async (id) => {
@@ -55,11 +57,12 @@ describe('environment.train', () => {
     ])('is eval where the data set has one split, and a notice says so {%s %s}', async (id, name, text) => {
       const dataset = join(folder, name);
       writeFileSync(dataset, text);
-      await using(loadEnvironment(id, { dataset }, { purpose: 'training' }), ({ train, eval: held, notices }) => {
+      const small = id === 'grpo-000' ? { engine: 'mock' } : SMALL;
+      await using(loadEnvironment(id, { ...small, dataset }, { purpose: 'training' }), ({ train, eval: held, notices }) => {
         expect(train.at(0).prompt).toEqual(held.at(0).prompt);
         expect(notices).toContain(SAME);
       });
-      await using(loadEnvironment(id, { dataset }), ({ notices }) => expect(notices).not.toContain(SAME));
+      await using(loadEnvironment(id, { ...small, dataset }), ({ notices }) => expect(notices).not.toContain(SAME));
     });
 
     it('is the split train of the hub; where only train exists, a notice says what eval is', async () => {
@@ -68,19 +71,19 @@ describe('environment.train', () => {
       const hub = await startLoopbackHub({ repository: 'RUC-NLPIR/FlashRAG_datasets', commit: 'ad1ee41ccf627036706307ab28318c09600f4f42', files });
       const env = { HF_ENDPOINT: hub.url, HF_HOME: folder };
       try {
-        await using(loadEnvironment('search-r1', { dataset: 'nq' }, { env }), (environment) => {
+        await using(loadEnvironment('search-r1', { ...SMALL, dataset: 'nq' }, { env }), (environment) => {
           expect(environment.eval.at(0).prompt[0]!.content).toContain('Held?');
           expect(() => environment.train).toThrow(/purpose: 'training'/);
         });
         expect(hub.requests.filter((request) => request.includes('train.jsonl'))).toEqual([]);
-        await using(loadEnvironment('search-r1', { dataset: 'nq' }, { env, purpose: 'training' }), ({ train, eval: held }) => {
+        await using(loadEnvironment('search-r1', { ...SMALL, dataset: 'nq' }, { env, purpose: 'training' }), ({ train, eval: held }) => {
           expect(train.at(0).prompt[0]!.content).toContain('Taught?');
           expect(held.at(0).prompt[0]!.content).toContain('Held?');
         });
-        await using(loadEnvironment('search-r1', { dataset: 'triviaqa' }, { env }), ({ notices }) =>
+        await using(loadEnvironment('search-r1', { ...SMALL, dataset: 'triviaqa' }, { env }), ({ notices }) =>
           expect(notices).toContainEqual(expect.stringMatching(/^triviaqa has no split test or dev on the hub.*split train\.$/)),
         );
-        await using(loadEnvironment('search-r1', { dataset: 'triviaqa' }, { env, purpose: 'training' }), ({ notices }) =>
+        await using(loadEnvironment('search-r1', { ...SMALL, dataset: 'triviaqa' }, { env, purpose: 'training' }), ({ notices }) =>
           expect(notices).toContain(SAME),
         );
       } finally {

@@ -93,7 +93,7 @@ describe('vf-train with [[ablation]]', { timeout: 180_000 }, () => {
     expect(shown.stdout).toMatch(/no test: no run of B counts/);
   });
 
-  it('goes on after kill -9: a finished run is not repeated, the broken one continues, the last one begins', async () => {
+  it('goes on after kill -9: a finished run is not repeated, the broken one continues, the last one begins', { tags: 'long' }, async () => {
     // Seed 2 skips both steps, which is no success.
     write(`${SMALL}[[ablation]]\nseeds = [0, 1, 3]\n`);
     const first = folder.start(['rates.toml'], ALONE);
@@ -148,11 +148,11 @@ describe('vf-train with [[ablation]]', { timeout: 180_000 }, () => {
   });
 
   it('says so before it begins when there are more than 200 runs', async () => {
-    write(`${SMALL}[[ablation]]\nseeds = 201\n`);
-    const run = folder.start(['rates.toml'], ALONE);
-    started.push(run);
-    await until(() => run.said().includes('run 1 of 201'));
-    expect(run.said()).toMatch(/^vf-train: 201 runs, one after the other; --dry-run lists them/m);
+    // An argument that the environment refuses ends it before the first run.
+    write(`${SMALL}[environment.args]\ntopk = -1\n[[ablation]]\nseeds = 201\n`);
+    const { code, stderr } = await play();
+    expect(stderr).toMatch(/^vf-train: 201 runs, one after the other; --dry-run lists them/m);
+    expect({ code, begun: existsSync(join(folder.path, 'train')) }).toEqual({ code: 2, begun: false });
   });
 
   it.each([
@@ -213,7 +213,7 @@ describe('files of several runs at the wrong command', { timeout: 120_000 }, () 
     expect((await play()).stderr).toMatch(/rates\.toml is an evaluation file \(\[\[ablation\]\]\)\. Run it with vf-eval rates\.toml/);
   });
 
-  it('-R of the folder of an ablation says how it goes on', async () => {
+  it('goes on with -R after Ctrl-C, and says so where -R is given its folder', async () => {
     write(`${SMALL}[[ablation]]\nseeds = 2\n`);
     const run = folder.start(['rates.toml'], ALONE);
     started.push(run);
@@ -234,5 +234,9 @@ describe('files of several runs at the wrong command', { timeout: 120_000 }, () 
     const refused = await command('vf-train', '-R', ablationFolder());
     expect(refused.code).toBe(2);
     expect(refused.stderr).toMatch(/is the folder of an ablation\. Continue it with the file that describes it: vf-train FILE\.toml -R/);
+    const { code, stderr: again } = await play('-R');
+    expect({ code, folders: folders().length }).toEqual({ code: 0, folders: 2 });
+    expect(again.split('run 2 of 2')[0]).toMatch(/Resumed/);
+    expect((await play('-R')).stderr.match(/has already finished/g)).toHaveLength(2);
   });
 });

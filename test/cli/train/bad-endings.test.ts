@@ -29,7 +29,7 @@ interface Ending {
   readonly failAt?: { readonly match: string; readonly from: number; readonly how: 'kill' | 'full' | 'refuse' };
   /** Flags of the resume, if the command that the run prints needs some. @default those that it prints */
   readonly resume?: readonly string[];
-  /** Other tests kill at the same moment. */
+  /** Other tests end a run at the same moment: faults-everywhere.test.ts, full-disk.test.ts. */
   readonly isLong?: true;
 }
 
@@ -37,9 +37,17 @@ const ENDINGS: readonly Ending[] = [
   { name: 'weights that are not finite', stepsBefore: 2, words: ['--allow-changes', '--lr', '1e20'] },
   { name: 'the last publish fails', failAt: { match: '^POST /v1/load_lora_adapter', from: 5, how: 'refuse' } },
   { name: 'kill -9 in the middle of a step', fault: { call: 20, signal: 'SIGKILL' }, isLong: true },
-  { name: 'kill -9 while a checkpoint is written', failAt: { match: '^rename .*/checkpoints/step-000002\\.\\d+\\.tmp', from: 1, how: 'kill' } },
+  {
+    name: 'kill -9 while a checkpoint is written',
+    failAt: { match: '^rename .*/checkpoints/step-000002\\.\\d+\\.tmp', from: 1, how: 'kill' },
+    isLong: true,
+  },
   { name: 'kill -9 while a version is published', failAt: { match: '^POST /v1/load_lora_adapter', from: 4, how: 'kill' }, isLong: true },
-  { name: 'the disk is full at the last checkpoint', failAt: { match: '^mkdir .*/checkpoints/step-000003\\.\\d+\\.tmp', from: 1, how: 'full' } },
+  {
+    name: 'the disk is full at the last checkpoint',
+    failAt: { match: '^mkdir .*/checkpoints/step-000003\\.\\d+\\.tmp', from: 1, how: 'full' },
+    isLong: true,
+  },
   { name: 'a guard stops it', words: ['--set', 'guards.min_entropy=9', '--set', 'guards.on_alarm=stop'], resume: ['--set', 'guards.on_alarm=warn'] },
   { name: 'an evaluation fails', fault: { call: 7 }, isLong: true },
   { name: 'all steps are skipped', fault: { isFlat: true }, isLong: true },

@@ -91,7 +91,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
   });
 
   it('does so after kills at many moments', { tags: 'long' }, async () => {
-    const lines = 1 + Random.fromSeed(Date.now()).integer(28);
+    const lines = 1 + Random.fromSeed(Date.now()).integer(14);
     const printed = await endThroughKills(4, [
       (is) => is.rollouts(1).length >= lines,
       (is) => is.isSampled(2),

@@ -16,7 +16,7 @@ const LAPTOP = [
   '--preset',
   'laptop',
   '-n',
-  '4',
+  '2',
   '-o',
   '.',
   ...Object.entries(SHORT).flatMap(([key, value]) => ['--set', `${key}=${value}`]),
@@ -79,7 +79,7 @@ export function expectWhole(run: RunFolder, steps: number): void {
   expect(run.steps()).toEqual(all);
   expect(run.rows('evaluation').map(({ step }) => step)).toEqual([0, ...all].filter((step) => step % 2 === 0 || step === steps));
   const rows = run.rows('step');
-  expect(rows.map((row) => row['rollouts']! - row['rollouts_failed']!)).toEqual(all.map(() => 32));
+  expect(rows.map((row) => row['rollouts']! - row['rollouts_failed']!)).toEqual(all.map(() => 16));
   // The engine that samples and the one that trains give every token the same number, to the bit; weights that have changed since have others.
   const same = rows.filter((row) => row['staleness'] === 0);
   expect(same.length).toBeGreaterThan(0);

@@ -26,14 +26,18 @@ print(json.dumps({name: {kind: share(weights, kind) for kind in ("repetition", "
 `;
 
 describe.skipIf(torchPython.path === null)(`recipes/copy/laid_context.py${skipReason}`, () => {
-  it('copies more than half of all tokens of repeated words and of passages that were looked up; random weights copy none', () => {
-    const printed = execFileSync(torchPython.path!, ['-c', PROGRAM], {
-      cwd: ROOT,
-      encoding: 'utf8',
-      env: pythonEnv,
-    });
-    const { laid, random } = JSON.parse(printed) as Record<'laid' | 'random', { repetition: number; look_up: number }>;
-    expect(Math.min(laid.repetition, laid.look_up)).toBeGreaterThan(0.5);
-    expect(Math.max(random.repetition, random.look_up)).toBeLessThan(0.05);
-  }, 120_000);
+  it(
+    'copies more than half of all tokens of repeated words and of passages that were looked up; random weights copy none',
+    { tags: 'long', timeout: 120_000 },
+    () => {
+      const printed = execFileSync(torchPython.path!, ['-c', PROGRAM], {
+        cwd: ROOT,
+        encoding: 'utf8',
+        env: pythonEnv,
+      });
+      const { laid, random } = JSON.parse(printed) as Record<'laid' | 'random', { repetition: number; look_up: number }>;
+      expect(Math.min(laid.repetition, laid.look_up)).toBeGreaterThan(0.5);
+      expect(Math.max(random.repetition, random.look_up)).toBeLessThan(0.05);
+    },
+  );
 });

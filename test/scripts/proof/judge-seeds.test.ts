@@ -71,12 +71,11 @@ describe('judgeSeedRun', () => {
     expect([failures(short).length, failures(short, { quick: true, isStrict: false }).length]).toEqual([2, 0]);
   });
 
-  it('judges a variant by its own bar, and the control by an end below 0, or below its start after few steps', () => {
+  it('judges a variant by its own bar, and the control by an end below 0', () => {
     expect(failures(run('variant', { reward: [1.2, 2.1] }, { end: 2 }))).toEqual([]);
     expect(failures(run('variant', { reward: [0.8, 1.9] }, { end: 2 }))).toHaveLength(1);
     expect(failures(run('control', { reward: [0.8, -0.1] }))).toEqual([]);
-    const few = run('control', { reward: [0.8, 0.1] });
-    expect([failures(few).length, failures(few, { quick: true, isStrict: false }).length]).toEqual([1, 0]);
+    expect(failures(run('control', { reward: [0.8, 0.1] }))).toHaveLength(1);
   });
 });
 

@@ -23,7 +23,7 @@ import { WorkerProcess } from '../../../../src/trainer/gradients/torch/worker-pr
 import { distance, readAdapter, readGradient, smallBatch, someGradient } from '../../../contracts/gradient-cases.ts';
 import { isRunning } from './is-running.ts';
 import { type NanoOptions, nanoOptions, openNano } from './nano-backend.ts';
-import { NANO_BASE, skipReason, torchPython } from './torch-python.ts';
+import { forkedPython, NANO_BASE, skipReason, torchPython } from './torch-python.ts';
 
 const signal = new AbortController().signal;
 const KEPT: ForwardOptions = { retain: true, adapter: 'on', signal };
@@ -166,7 +166,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
 
     it('refuses a model that is not there in one line, and leaves no process behind', async () => {
       const log = join(root, 'refused.log');
-      const python = script('noted', `echo "pid $$" >&2; exec ${torchPython.path} "$@"`);
+      const python = script('noted', `echo "pid $$" >&2; exec ${forkedPython()} "$@"`);
       const error = await failureOf(openNano({ options: { modelPath: join(root, 'nowhere'), python, logPath: log } }));
       expect(error).toBeInstanceOf(ConfigError);
       expect(error.message).toMatch(/^[^\n]*does not exist: .*nowhere[^\n]*$/);
