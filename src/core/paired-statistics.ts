@@ -15,8 +15,8 @@ export interface Resampling {
 
 /**
  * The means of several quantities over pairs, each with its 95 % interval from the same draws of rows (bias-corrected and accelerated bootstrap, Efron 1987).
- * `quantities[q][row]` are the differences of the row's pairs; the rows of all quantities are the same ones. Null for a quantity without any value, no interval if
- * fewer than two rows have one, and the mean itself as both ends if the rows do not vary.
+ * `quantities[q][row]` are the differences of the row's pairs; the rows of all quantities are the same ones. Null for a quantity without any value; no interval if
+ * fewer than two rows have one, or if the rows do not vary.
  */
 export function estimateDifferences(quantities: readonly ByExample[], { random, resamples }: Resampling): (Estimate | null)[] {
   const totals = quantities.map(rowTotals);
@@ -66,9 +66,8 @@ function estimateOf(total: RowTotals, resampled: Float64Array): Estimate | null 
   const { sum, count, filled } = total;
   if (count === 0) return null;
   const value = sum / count;
-  if (filled.length < 2) return { value, low: null, high: null, n: count };
   const { squares, cubes } = jackknife(total);
-  if (squares === 0) return { value, low: value, high: value, n: count };
+  if (filled.length < 2 || squares === 0) return { value, low: null, high: null, n: count };
   const acceleration = cubes / (6 * squares ** 1.5);
   const sorted = resampled.filter(Number.isFinite).toSorted();
   const bias = normalQuantile(shareBelow(sorted, value));

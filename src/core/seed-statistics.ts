@@ -5,11 +5,14 @@
 import type { Estimate } from '../schemas/summary.ts';
 import { studentQuantile, studentTail } from './student-t.ts';
 
-/** The mean over seeds with its 95 % t interval; no interval for one seed, null for none. Not cut off at the ends of the values' range. */
+/** The mean over seeds with its 95 % t interval; no interval for one seed or for seeds that agree exactly, null for none. Not cut off at the ends of the values' range. */
 export function estimateOverSeeds(values: readonly number[]): Estimate | null {
   const { n, mean, variance } = moments(values);
   if (n === 0) return null;
-  return n === 1 ? { value: mean, low: null, high: null, n } : interval(mean, { n, error: Math.sqrt(variance / n), degrees: n - 1 });
+  // Equal values say nothing about how far another seed would be.
+  return variance === 0 || n === 1
+    ? { value: mean, low: null, high: null, n }
+    : interval(mean, { n, error: Math.sqrt(variance / n), degrees: n - 1 });
 }
 
 export interface SeedDifference {
@@ -22,39 +25,37 @@ export interface SeedDifference {
   readonly degrees: number;
 }
 
-/** The difference of two groups by the values of the same seeds, in order: at least two. */
+/** The difference of two groups by the values of the same seeds, in order. Null unless there are two, and if every seed has the same difference: nothing shows how it varies. */
 export function pairedBySeed(first: readonly number[], second: readonly number[]): SeedDifference | null {
   const { n, mean, variance } = moments(second.map((value, i) => value - first[i]!));
-  if (n < 2) return null;
+  if (n < 2 || variance === 0) return null;
   return tested('paired', { difference: mean, n, error: Math.sqrt(variance / n), degrees: n - 1 });
 }
 
-/** The difference of two groups of independent runs (Welch 1947). Null unless each has at least two. */
+/** The difference of two groups of independent runs (Welch 1947). Null unless each has at least two and the runs of one group differ. */
 export function welch(first: readonly number[], second: readonly number[]): SeedDifference | null {
   const [a, b] = [moments(first), moments(second)];
-  if (a.n < 2 || b.n < 2) return null;
   const [u, v] = [a.variance / a.n, b.variance / b.n];
-  // Satterthwaite; without any variance, all are degrees.
-  const degrees = u + v === 0 ? a.n + b.n - 2 : (u + v) ** 2 / (u ** 2 / (a.n - 1) + v ** 2 / (b.n - 1));
+  if (a.n < 2 || b.n < 2 || u + v === 0) return null;
+  // Satterthwaite.
+  const degrees = (u + v) ** 2 / (u ** 2 / (a.n - 1) + v ** 2 / (b.n - 1));
   return tested('welch', { difference: b.mean - a.mean, n: a.n + b.n, error: Math.sqrt(u + v), degrees });
 }
 
 interface Difference {
   readonly difference: number;
   readonly n: number;
-  /** Standard error. */
+  /** Standard error, above 0. */
   readonly error: number;
   readonly degrees: number;
 }
 
 function tested(test: SeedDifference['test'], { difference, n, error, degrees }: Difference): SeedDifference {
-  // Values that do not vary at all, such as rewards that are all 1: the difference is certain, or there is none.
-  const p = error === 0 ? (difference === 0 ? 1 : 0) : studentTail(difference / error, degrees);
-  return { test, difference: interval(difference, { n, error, degrees }), p, degrees };
+  return { test, difference: interval(difference, { n, error, degrees }), p: studentTail(difference / error, degrees), degrees };
 }
 
 function interval(value: number, { n, error, degrees }: Omit<Difference, 'difference'>): Estimate {
-  const half = error === 0 ? 0 : studentQuantile(0.975, degrees) * error;
+  const half = studentQuantile(0.975, degrees) * error;
   return { value, low: value - half, high: value + half, n };
 }
 

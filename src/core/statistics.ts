@@ -13,15 +13,17 @@ const Z = 1.959963984540054;
 /**
  * The mean over rollouts with its cluster-robust standard error (CR1: `sum_g (sum_i r_gi)^2 * G / (G - 1) / N^2`) and Student's t with
  * G - 1 degrees of freedom. With one rollout per example this is the textbook interval, except that its lower end is at least 0 if no value is
- * negative. Null without values.
+ * negative. No interval for one example, or if the examples do not vary. Null without values.
  */
 export function estimateMean(values: ByExample): Estimate | null {
   const clusters = values.filter((v) => v.length > 0);
   const n = count(clusters);
   if (n === 0) return null;
   const value = mean(clusters, n);
-  if (clusters.length < 2) return { value, low: null, high: null, n };
-  const half = studentQuantile(0.975, clusters.length - 1) * Math.sqrt(clusterVariance(clusters, value, n));
+  const variance = clusters.length < 2 ? 0 : clusterVariance(clusters, value, n);
+  // Rounding alone varies equal values by less than this.
+  if (variance <= 1e-28 * Math.max(1, value ** 2)) return { value, low: null, high: null, n };
+  const half = studentQuantile(0.975, clusters.length - 1) * Math.sqrt(variance);
   const isNeverNegative = clusters.every((v) => v.every((x) => x >= 0));
   return { value, low: isNeverNegative ? Math.max(0, value - half) : value - half, high: value + half, n };
 }

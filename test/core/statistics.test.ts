@@ -80,6 +80,13 @@ describe('estimateMean', () => {
 
   it('claims no interval from one example', () => {
     expect(estimateMean([[1, 2, 3]])).toEqual({ value: 2, low: null, high: null, n: 3 });
+    expect(estimateMean([[0.1], [0.1], [0.1]])).toEqual({ value: expect.closeTo(0.1, 12), low: null, high: null, n: 3 });
+    expect(
+      estimateMean([
+        [1, 3],
+        [3, 1],
+      ]),
+    ).toMatchObject({ low: null, high: null });
   });
 
   it('gives no estimate without values', () => {

@@ -113,7 +113,7 @@ describe('figures', () => {
       [0, 1, 2].map((i) => rollout(i, 0)),
       { ...options, rolloutsPerExample: 1 },
     );
-    expect(ones.metrics['searches']).toEqual({ value: 1, low: 1, high: 1, n: 3 });
+    expect(ones.metrics['searches']).toEqual({ value: 1, low: null, high: null, n: 3 });
     expect(ones.metrics['em']).toMatchObject({ value: 0, low: 0, high: expect.closeTo(0.5615, 3) as number });
   });
 

@@ -21,9 +21,11 @@ shown for each run with several rollouts per row. Failed rollouts have no value:
 their pairs are left out and counted, never taken as 0.
 
 Trainings are grouped by their settings without the seed. A group shows the mean
-of its last and of its best held-out evaluation with an interval over seeds
-(Student's t); groups differ by a test over seeds and one over rows. Runs that
-stopped or failed are listed and never counted. --by-id and --rows do not apply.
+of its held-out evaluation at the start, of its last one with an interval over
+seeds (Student's t), and of its best one after the start; groups differ by a
+test over seeds and one over rows. Nothing is tested between trainings of
+different environments or held-out rows. Runs that stopped or failed are listed
+and never counted. --by-id and --rows do not apply.
 
 Runs of other rows are refused: the same id must have the same answer. If a run
 has more rows than another, the rows that all runs have are compared.

@@ -179,7 +179,8 @@ class AblationPlayer {
     if (resumeFlags.includes('--allow-changes')) this.#diverged.push(planned);
     if (reason === 'interrupted') this.#interrupt();
     if (reason === 'stopped' && this.#code === EXIT.done) this.#code = cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
-    await directory.update(index, { state: reason, reason: message === null ? null : context.redact(message) });
+    const spent = cost === null ? {} : { usd: cost.usd };
+    await directory.update(index, { state: reason, reason: message === null ? null : context.redact(message), ...spent });
     this.#note(endText(summary!, totalSteps(setup.config)));
     return summary!;
   }

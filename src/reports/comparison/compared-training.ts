@@ -8,7 +8,7 @@ import { readTomlSync } from '../../files/toml-text.ts';
 import type { WireAblationRun } from '../../schemas/ablation.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { parseWire } from '../../schemas/results.ts';
-import type { EvaluatedAt, TrainingState } from '../../schemas/training-comparison.ts';
+import type { ComparedTrainingRun, EvaluatedAt, TrainingState } from '../../schemas/training-comparison.ts';
 import { EventLineSchema } from '../../schemas/training-records.ts';
 import { ablationRunFolder, isAblation, readAblation } from '../../trainer/records/ablation-directory.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
@@ -16,6 +16,7 @@ import { RUBRIC_PREFIX } from '../../trainer/records/metrics.ts';
 import { readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
 import { evaluationPlacer } from '../../trainer/records/usable-version.ts';
 import { type MetricsRow, metricValue } from '../../trainer/training-observer.ts';
+import { workOf } from '../training/training-summary.ts';
 
 type Table = Readonly<Record<string, unknown>>;
 
@@ -36,6 +37,11 @@ export interface ComparedTraining {
   readonly evaluations: readonly EvaluatedAt[];
   /** The metrics that its evaluations have. */
   readonly metrics: readonly string[];
+  /** Over its steps. */
+  readonly tokens: ComparedTrainingRun['tokens'];
+  readonly seconds: number;
+  /** Of the models by role; null if unknown, absent if none can cost anything. Only an ablation records it. */
+  readonly usd?: number | null;
 }
 
 /** Reads trainings and whole ablations. Throws ConfigError for a folder that is neither, and for one that is named twice. */
@@ -65,14 +71,27 @@ async function readOfAblation(directory: string, run: WireAblationRun, metric: s
   const { name, settings, reason, state } = run;
   const folder = ablationRunFolder(directory, run);
   const ended: TrainingState = state === 'failed' || state === 'stopped' ? state : 'unfinished';
-  const known = { name, swept: settings, seed: numberAt(settings, 'seed') };
+  const cost = run.usd === undefined ? {} : { usd: run.usd };
+  const known = { name, swept: settings, seed: numberAt(settings, 'seed'), ...cost };
   const begun =
     folder === null ? UNFINISHED[state] : existsSync(folder) ? await readTraining(folder, metric).catch(describeError) : 'its folder is gone';
   const why = reason ?? UNFINISHED[state];
-  if (typeof begun === 'string')
-    return { ...known, directory: null, config: null, state: ended, reason: reason ?? begun, step: 0, steps: 0, evaluations: [], metrics: [] };
-  return begun.state === 'finished' ? { ...begun, swept: settings } : { ...begun, swept: settings, state: ended, reason: why };
+  if (typeof begun === 'string') return { ...known, ...NOTHING, state: ended, reason: reason ?? begun };
+  const own = { ...begun, swept: settings, ...cost };
+  return begun.state === 'finished' ? own : { ...own, state: ended, reason: why };
 }
+
+/** What is known of a run without a folder. */
+const NOTHING = {
+  directory: null,
+  config: null,
+  step: 0,
+  steps: 0,
+  evaluations: [],
+  metrics: [],
+  tokens: { sampled: 0, trained: 0 },
+  seconds: 0,
+} as const satisfies Partial<ComparedTraining>;
 
 /** Why a run has no result, by its recorded state, if nothing better is known. */
 const UNFINISHED: Readonly<Record<WireAblationRun['state'], string>> = {
@@ -90,7 +109,11 @@ async function readTraining(directory: string, metric: string): Promise<Compared
   const config = readTomlSync(paths.config);
   const rows = await readMetrics(paths.metrics);
   const own = ownEvaluations(rows);
-  const { state, reason } = finishedAt === null ? await endOf(paths.events) : { state: 'finished' as const, reason: null };
+  const evaluations = own.flatMap((row) => evaluatedAt(row, metric));
+  const unmeasured = own.length === 0 || evaluations.length > 0 ? null : `its evaluations have no ${metric}`;
+  const { state, reason } = finishedAt === null ? await endOf(paths.events) : { state: 'finished' as const, reason: unmeasured };
+  const steps = rows.filter(({ kind }) => kind === 'step');
+  const { tokens, seconds } = workOf(steps, own);
   return {
     name: typeof config['name'] === 'string' ? config['name'] : basename(directory),
     directory,
@@ -99,9 +122,11 @@ async function readTraining(directory: string, metric: string): Promise<Compared
     seed: numberAt(config, 'seed'),
     state,
     reason,
-    step: rows.findLast(({ kind }) => kind === 'step')?.step ?? 0,
+    step: steps.at(-1)?.step ?? 0,
     steps: stepsOf(config),
-    evaluations: own.flatMap((row) => evaluatedAt(row, metric)),
+    evaluations,
+    tokens: { sampled: tokens.sampled, trained: tokens.trained },
+    seconds: seconds.total,
     metrics: [...new Set(own.flatMap(({ values }) => Object.keys(values)))]
       .filter((name) => name.startsWith(RUBRIC_PREFIX))
       .map((name) => name.slice(RUBRIC_PREFIX.length)),

@@ -29,7 +29,7 @@ export function comparisonMarkdown(comparison: Comparison, { rows }: { readonly 
       `${pair.second} − ${pair.first}`,
       countText(pair.pairs),
       pair.difference === null ? '–' : signedEstimate({ ...pair.difference, low: null, high: null }),
-      intervalText(pair.difference),
+      intervalText(pair.difference) || '–',
       pair.mcnemar === null ? '–' : pText(pair.mcnemar.pAdjusted).replace('p = ', ''),
       countText(pair.wins),
       countText(pair.losses),

@@ -68,8 +68,7 @@ function addPair(report: Report, pair: ComparedPair, { resamples, seed, sides, p
     report.add(paint('red', 'No rollout of one has a finished partner in the other, so nothing can be compared.'));
     return;
   }
-  const how =
-    difference.low === null ? 'one row has no interval' : `bootstrap over ${plural(pair.rows, 'row')}, ${countText(resamples)} draws, seed ${seed}`;
+  const how = differenceMethod(difference, { rows: pair.rows, resamples, seed });
   const lone = pair.unpaired === 0 ? '' : `; ${plural(pair.unpaired, 'finished rollout')} without a partner left out`;
   report.safeLine('difference', `${paint(colourOf(difference), signedEstimate(difference))}  (${how})`);
   if (mcnemar !== null) report.line('McNemar', mcnemarText(pair, mcnemar, all.length));
@@ -77,6 +76,15 @@ function addPair(report: Report, pair: ComparedPair, { resamples, seed, sides, p
   report.line('pairs', `${countText(pair.pairs)} of the same row and rollout${lone}`);
   report.lines('task', namedTexts(pair.tasks ?? {}));
   addMetrics(report, pair);
+}
+
+/** How the interval of a difference over rows came about, or why there is none. */
+export function differenceMethod(
+  { low }: Estimate,
+  { rows, resamples, seed }: { readonly rows: number; readonly resamples: number; readonly seed: number },
+): string {
+  if (low !== null) return `bootstrap over ${plural(rows, 'row')}, ${countText(resamples)} draws, seed ${seed}`;
+  return rows === 1 ? 'one row has no interval' : `no interval: all ${countText(rows)} rows have this difference`;
 }
 
 /** The verdict of an interval, by whether it excludes 0. */
@@ -107,7 +115,7 @@ function namedTexts(estimates: Readonly<Record<string, Estimate>>): string[] {
 
 /** The metrics that differ, then the names of those that are equal everywhere. */
 function addMetrics(report: Report, { metrics }: ComparedPair): void {
-  const isSame = ({ value, low, high }: Estimate) => value === 0 && low === 0 && high === 0;
+  const isSame = ({ value, low }: Estimate) => value === 0 && low === null;
   const differing = Object.fromEntries(Object.entries(metrics).filter(([, estimate]) => !isSame(estimate)));
   const same = Object.keys(metrics).filter((name) => !(name in differing));
   report.lines('metric', namedTexts(differing));
@@ -139,7 +147,7 @@ export function signedEstimate({ value, low, high }: Estimate): string {
   return low === null || high === null ? signed(value) : `${signed(value)} (${signed(low)} to ${signed(high)})`;
 }
 
-function signed(value: number): string {
+export function signed(value: number): string {
   const text = meanText(value);
   return value > 0 && Number(text) !== 0 ? `+${text}` : text.replace(/^-(0\.0+)$/, '$1');
 }

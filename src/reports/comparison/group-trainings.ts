@@ -1,10 +1,15 @@
 /** Trainings with equal settings but for the seed, as groups, and the settings in which the groups differ. */
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { differingSettings, type RecordedSettings, seedlessSettings, settingLabels } from '../../core/setting-differences.ts';
+import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingGroup } from '../../schemas/training-comparison.ts';
+import { defaultRunName } from '../../trainer/config/resolve-config.ts';
 import type { ComparedTraining } from './compared-training.ts';
+import { evaluatedEnvironment } from './reward-scale.ts';
 
-interface Group extends Pick<TrainingGroup, 'settings' | 'label'> {
+interface Group extends Pick<TrainingGroup, 'settings' | 'label' | 'run' | 'environment'> {
+  /** Recorded settings of its first run on file; null without any. */
+  readonly config: RecordedSettings | null;
   readonly members: readonly ComparedTraining[];
 }
 
@@ -18,8 +23,24 @@ export function groupTrainings(runs: readonly ComparedTraining[]): readonly Grou
   return groups.map((group, i) => ({
     settings: Object.fromEntries(differing.map(({ key, recorded }) => [key, recorded[i] ?? null])),
     label: labels[i]!,
+    run: sharedName(group.map(({ run }) => run)),
+    ...environmentOf(group.map(({ run }) => run)),
     members: group.map(({ run }) => run),
   }));
+}
+
+/** Runs of an ablation have names that their settings make, and one that was given none has that of environment and model. */
+function sharedName(runs: readonly ComparedTraining[]): string | null {
+  const [first] = runs as [ComparedTraining];
+  const { id } = evaluatedEnvironment(first.config);
+  const model = first.config?.['model'];
+  const isGiven = !isObject(model) || id === null || first.name !== defaultRunName(id, String(model['path']));
+  return isGiven && runs.every(({ name, swept }) => name === first.name && Object.keys(swept).length === 0) ? first.name : null;
+}
+
+function environmentOf(runs: readonly ComparedTraining[]): Pick<Group, 'config' | 'environment'> {
+  const { config = null } = runs.find((run) => run.config !== null) ?? {};
+  return { config, environment: evaluatedEnvironment(config).id };
 }
 
 /** A run without a folder has those of another run of its ablation, with its own, by dotted key, over them. */

@@ -1,16 +1,20 @@
 /** Renders a comparison of trainings as Markdown: the table of an ablation, or a page for an issue. */
 import type { SeedEstimate, TrainingComparison } from '../../schemas/training-comparison.ts';
-import { countText, intervalText, meanText } from '../text/number-text.ts';
+import { countText, meanText } from '../text/number-text.ts';
 import { markdownTable, plainText } from './comparison-markdown.ts';
 import { pText, signedEstimate } from './comparison-text.ts';
-import { comparisonSummary, coveredText, groupText, runText } from './training-comparison-text.ts';
+import { bestText, comparisonSummary, coveredText, gainText, groupText, runText, seedIntervalText, totalText } from './training-comparison-text.ts';
 
 export function trainingComparisonMarkdown(comparison: TrainingComparison, title: string): string {
   const { groups, pairs, resamples, seed } = comparison;
-  const figures = (value: SeedEstimate | null) => [meanText(value?.value ?? null), intervalText(value)];
   const table = markdownTable(
-    ['group', 'settings', 'last', '95 % interval', 'over', 'best', '95 % interval'],
-    groups.map(({ name, label, last, best }) => [name, plainText(groupText(label)), ...figures(last), coveredText(last), ...figures(best)]),
+    ['group', 'settings', 'start', 'last', '95 % interval', 'over', 'best', 'gain'],
+    groups.map((group) => {
+      const { name, start, last } = group;
+      const mean = (estimate: SeedEstimate | null) => meanText(estimate?.value ?? null);
+      const figures = [mean(start), mean(last), seedIntervalText(last), coveredText(last), bestText(group)];
+      return [name, plainText(groupText(group)), ...figures, gainText(group) ?? '–'];
+    }),
   );
   const differences = markdownTable(
     ['', 'over seeds', 'p', 'over rows', 'McNemar p'],
@@ -22,6 +26,11 @@ export function trainingComparisonMarkdown(comparison: TrainingComparison, title
       (rows?.mcnemar ?? null) === null ? '–' : pText(rows!.mcnemar!.pAdjusted).replace(/^p (= )?/, ''),
     ]),
   );
+  const untested = pairs.flatMap(({ first, second, notComparable, note, noSeedsTest, noRowsTest }) => {
+    const why = [noSeedsTest, noRowsTest].map((text, i) => text && `no test over ${['seeds', 'rows'][i]}: ${text}`);
+    const texts = notComparable === null ? [note, ...why] : [`not comparable: ${notComparable}`];
+    return texts.filter((text) => text !== null).map((text) => `- ${second} − ${first}: ${plainText(text)}`);
+  });
   const runs = markdownTable(
     ['group', 'seed', 'run'],
     groups.flatMap((group) => group.runs.map((run) => [group.name, countText(run.seed), plainText(runText(run))])),
@@ -31,8 +40,9 @@ export function trainingComparisonMarkdown(comparison: TrainingComparison, title
     `# ${plainText(title)}`,
     `${plainText(comparisonSummary(comparison))}.`,
     table,
-    ...(pairs.length === 0 ? [] : [differences, method]),
+    ...(pairs.length === 0 ? [] : [differences, ...(untested.length === 0 ? [] : [untested.join('\n')]), method]),
     runs,
+    `All runs: ${plainText(totalText(comparison))}.`,
   ];
   return `${parts.join('\n\n')}\n`;
 }

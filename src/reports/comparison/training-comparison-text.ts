@@ -1,16 +1,19 @@
 /** Renders a comparison of trainings for a terminal. */
 import type { ComparedTrainingRun, SeedEstimate, TrainingComparison, TrainingGroup, TrainingPair } from '../../schemas/training-comparison.ts';
-import { countText, intervalText, meanText, plural } from '../text/number-text.ts';
+import { countText, durationText, intervalText, meanText, plural, usdText } from '../text/number-text.ts';
 import { displayPath } from '../text/own-command.ts';
 import { Report, type ReportView } from '../text/report.ts';
 import { clip, escapeControls } from '../text/terminal-text.ts';
-import { pText, signedEstimate } from './comparison-text.ts';
+import { differenceMethod, pText, signed, signedEstimate } from './comparison-text.ts';
 
 export function trainingComparisonText(comparison: TrainingComparison, title: string, view: ReportView): string {
   const { groups, pairs } = comparison;
   const report = new Report(view);
-  report.title(title, `  ${comparisonSummary(comparison)}`);
+  report.title(title, `  ${escapeControls(comparisonSummary(comparison))}`);
   report.add(...table(comparison, report));
+  report.section();
+  for (const group of groups) addGain(report, group);
+  report.line('total', totalText(comparison));
   report.section();
   for (const group of groups) report.add(...runLines(group, groups.length, report));
   for (const pair of pairs) {
@@ -20,15 +23,18 @@ export function trainingComparisonText(comparison: TrainingComparison, title: st
   return report.text();
 }
 
-/** `6 runs, 2 settings; held-out reward` */
+/** `6 runs in 2 groups; held-out reward of search-r1` */
 export function comparisonSummary({ groups, metric }: TrainingComparison): string {
   const runs = groups.reduce((sum, group) => sum + group.runs.length, 0);
-  return `${plural(runs, 'run')} in ${plural(groups.length, 'group')}; held-out ${escapeControls(metric)}`;
+  const environments = [...new Set(groups.map(({ environment }) => environment))].filter((id) => id !== null);
+  const where = environments.length === 0 ? '' : ` of ${environments.join(', ')}`;
+  return `${plural(runs, 'run')} in ${plural(groups.length, 'group')}; held-out ${metric}${where}`;
 }
 
-/** The settings of a group; a group that is alone differs from none. */
-export function groupText(label: string): string {
-  return label === '' ? 'equal but for the seed' : label;
+/** The name and the settings of a group; a group that is alone differs from none. */
+export function groupText({ run, label }: Pick<TrainingGroup, 'run' | 'label'>): string {
+  if (run === null) return label === '' ? 'equal but for the seed' : label;
+  return label === '' ? run : `${run} (${label})`;
 }
 
 /** Says what the interval of a value covers: `3 seeds`, `480 rollouts`. */
@@ -37,13 +43,44 @@ export function coveredText(estimate: SeedEstimate | null): string {
   return estimate.over === 'seeds' ? plural(estimate.n, 'seed') : 'rows, 1 seed';
 }
 
+/** Equal values of several seeds have no interval, because they show no spread. */
+export function seedIntervalText(estimate: SeedEstimate | null): string {
+  return estimate !== null && estimate.over === 'seeds' && estimate.n > 1 && estimate.low === null ? 'seeds agree' : intervalText(estimate);
+}
+
+/** `none` if no version of any seed beat the start. */
+export function bestText({ best, beatStart }: TrainingGroup): string {
+  return beatStart === 0 ? 'none' : meanText(best?.value ?? null);
+}
+
+/** The gain over the start, and how many seeds have a version that beat it; null for runs without an evaluation at the start. */
+export function gainText({ gain, beatStart, runs }: TrainingGroup): string | null {
+  if (gain === null || beatStart === null) return null;
+  const counted = runs.filter(({ counts }) => counts).length;
+  const who = beatStart === 0 ? 'no version' : counted === 1 ? 'a version' : `${countText(beatStart)} of ${plural(counted, 'seed')}`;
+  return `${signedEstimate(gain)} from the start to the last evaluation; ${who} beat the start`;
+}
+
+/** What all runs took, also those that do not count. */
+export function totalText({ totals: { tokens, seconds, usd } }: TrainingComparison): string {
+  const cost = usd === undefined ? '' : `; models by role ${usdText(usd)}`;
+  return `${durationText(seconds)}, ${plural(tokens.sampled, 'token')} sampled, ${countText(tokens.trained)} trained${cost}`;
+}
+
 function table({ groups }: TrainingComparison, { columns, paint }: ReportView): string[] {
-  const head = `   ${'last'.padStart(7)}   ${'95 % interval'.padEnd(17)}${'over'.padEnd(14)}${'best'.padStart(7)}   ${'95 % interval'.padEnd(17)}settings`;
-  const lines = groups.map(({ name, last, best, label }) => {
-    const figures = (value: SeedEstimate | null) => `${meanText(value?.value ?? null).padStart(7)}   ${intervalText(value).padEnd(17)}`;
-    return `${paint('bold', name.padEnd(3))}${figures(last)}${coveredText(last).padEnd(14)}${figures(best)}${clip(escapeControls(groupText(label)), Math.max(12, columns - 68))}`;
+  const head = `   ${'start'.padStart(7)}${'last'.padStart(9)}   ${'95 % interval'.padEnd(17)}${'over'.padEnd(13)}${'gain'.padStart(8)}${'best'.padStart(8)}   settings`;
+  const lines = groups.map((group) => {
+    const { name, start, last, gain } = group;
+    const [first, end] = [start, last].map((estimate) => meanText(estimate?.value ?? null)) as [string, string];
+    const figures = `${first.padStart(7)}${end.padStart(9)}   ${seedIntervalText(last).padEnd(17)}${coveredText(last).padEnd(13)}`;
+    const trained = `${(gain === null ? '–' : signed(gain.value)).padStart(8)}${bestText(group).padStart(8)}`;
+    return `${paint('bold', name.padEnd(3))}${figures}${trained}   ${clip(escapeControls(groupText(group)), Math.max(12, columns - 71))}`;
   });
   return [paint('dim', clip(head, columns)), ...lines];
+}
+
+function addGain(report: Report, group: TrainingGroup): void {
+  report.line(`${group.name} gain`, gainText(group));
 }
 
 /** Not clipped, so that a folder can be copied. */
@@ -54,42 +91,42 @@ function runLines({ name, runs }: TrainingGroup, groups: number, { paint }: Repo
   });
 }
 
-/** The end of a run, its last and its best evaluation, and what of it does not count. */
+/** The end of a run, its last evaluation against the start, its best one, and what of it does not count. */
 export function runText(run: ComparedTrainingRun): string {
-  const { state, reason, step, steps, last, best, directory, counts } = run;
+  const { state, reason, step, steps, start, last, best, directory, counts } = run;
   const where = directory === null ? '' : `  ${displayPath(directory)}`;
   if (state !== 'finished') {
     const at = steps === 0 ? '' : ` at step ${countText(step)} of ${countText(steps)}`;
     return `${state === 'unfinished' ? 'not finished' : state}${at}, not counted: ${reason ?? 'no reason is recorded'}${where}`;
   }
-  if (last === null || best === null) return `finished, never evaluated, not counted${where}`;
+  if (last === null || best === null)
+    return `finished, not counted: ${reason ?? (start === null ? 'it was never evaluated' : 'only its start was evaluated')}${where}`;
   const late = last.step === steps ? '' : `, not of its last step, ${countText(steps)}`;
+  const from = start === null ? '' : `, ${meanText(start.value)} at the start`;
   const higher = best.value > last.value ? `; best ${meanText(best.value)} at step ${countText(best.step)}` : '';
+  const none = start === null || best.value > start.value ? higher : '; no version beat the start';
   const twice = counts ? '' : '; not counted: an earlier run has its settings and seed';
-  return `${meanText(last.value)} at step ${countText(last.step)}${late}${higher}${twice}${where}`;
+  return `${meanText(last.value)} at step ${countText(last.step)}${late}${from}${none}${twice}${where}`;
 }
 
-function addPair(report: Report, pair: TrainingPair, { groups, pairs, resamples, seed }: TrainingComparison): void {
-  const { first, second, seeds, rows } = pair;
+function addPair(report: Report, pair: TrainingPair, { pairs, resamples, seed }: TrainingComparison): void {
+  const { first, second, seeds, rows, notComparable, note, noSeedsTest, noRowsTest } = pair;
   report.add(report.paint('bold', `${second} against ${first}`));
-  const empty = groups.find(({ name, last }) => last === null && (name === first || name === second));
-  if (empty !== undefined) {
-    report.line('', `no test: no run of ${empty.name} counts`);
+  if (notComparable !== null) {
+    report.line('', `not comparable: ${notComparable}. No test.`, 'yellow');
     return;
   }
-  report.line(
-    'seeds',
-    seeds === null ? 'no test: each group needs two seeds that finished' : seedsText(seeds, pairs.filter((each) => each.seeds !== null).length),
-  );
+  if (noSeedsTest !== null && noSeedsTest === noRowsTest) {
+    report.line('', `no test: ${noSeedsTest}`);
+    return;
+  }
+  report.line('note', note, 'yellow');
+  report.line('seeds', seeds === null ? `no test: ${noSeedsTest}` : seedsText(seeds, pairs.filter((each) => each.seeds !== null).length));
   if (rows === null) {
-    report.line('rows', 'no test: their last evaluations did not play the same rows');
+    report.line('rows', `no test: ${noRowsTest}`);
     return;
   }
-  const how =
-    rows.difference.low === null
-      ? 'one row has no interval'
-      : `bootstrap over ${plural(rows.rows, 'row')}, ${countText(resamples)} draws, seed ${seed}`;
-  report.line('rows', `${signedEstimate(rows.difference)}  (${how})`);
+  report.line('rows', `${signedEstimate(rows.difference)}  (${differenceMethod(rows.difference, { rows: rows.rows, resamples, seed })})`);
   report.line('', `${second} better in ${countText(rows.wins)}, ${first} better in ${countText(rows.losses)}, as good in ${countText(rows.ties)}`);
   if (rows.mcnemar !== null)
     report.line(

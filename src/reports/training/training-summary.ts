@@ -79,7 +79,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
   const unplayed = total('rollouts_unplayed');
   const stops = stopConditions(steps);
   const credit = creditFigures(steps);
-  const seconds = wallSeconds(steps, evaluations);
+  const { tokens, seconds } = workOf(steps, evaluations);
   const stepSeconds = total('step_seconds');
   const skipped = steps.filter(isSkipped).length;
   const { reason, message, step, version, model, directory, adapter, checkpoint, plots, events, failedRollouts, resumable } = outcome;
@@ -107,10 +107,10 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     ...(skipReasons.length === 0 ? {} : { skipReasons: [...skipReasons] }),
     ...(stops.length === 0 ? {} : { stopConditions: Object.fromEntries(stops) }),
     ...(credit.length === 0 ? {} : { credit }),
-    tokens: { sampled: total('sampled_tokens'), trained: total('trained_tokens'), forwarded: total('forwarded_tokens') },
+    tokens,
     tokensPerSecond: {
       sampled: sampledRate(steps),
-      trained: ratio(total('forwarded_tokens'), seconds.forward + seconds.backward),
+      trained: ratio(tokens.forwarded, seconds.forward + seconds.backward),
     },
     seconds,
     overheadShare: sharesProcess ? null : ratio(total('overhead_cpu_seconds'), stepSeconds),
@@ -155,6 +155,16 @@ function creditFigures(steps: readonly MetricsRow[]): NonNullable<TrainingSummar
     const known = valuesOf(steps, name);
     return { name: name.slice(CREDIT_PREFIX.length), first: known[0]!, last: known.at(-1)! };
   });
+}
+
+/** What a run's steps and evaluations took. */
+export function workOf(steps: readonly MetricsRow[], evaluations: readonly MetricsRow[]): Pick<TrainingSummary, 'tokens' | 'seconds'> {
+  const [sampled, trained, forwarded] = ['sampled_tokens', 'trained_tokens', 'forwarded_tokens'].map((name) => sum(steps, name)) as [
+    number,
+    number,
+    number,
+  ];
+  return { tokens: { sampled, trained, forwarded }, seconds: wallSeconds(steps, evaluations) };
 }
 
 function wallSeconds(steps: readonly MetricsRow[], evaluations: readonly MetricsRow[]): TrainingSummary['seconds'] {

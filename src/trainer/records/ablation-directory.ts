@@ -90,7 +90,7 @@ export class AblationDirectory implements AsyncDisposable {
   }
 
   /** Records what became of a run. */
-  async update(index: number, changed: Partial<Pick<WireAblationRun, 'folder' | 'state' | 'reason'>>): Promise<void> {
+  async update(index: number, changed: Partial<Pick<WireAblationRun, 'folder' | 'state' | 'reason' | 'usd'>>): Promise<void> {
     await this.#save({ ...this.#record, runs: this.#record.runs.map((run, i) => (i === index ? { ...run, ...changed } : run)) });
   }
 

@@ -87,7 +87,7 @@ describe('vf-train with [[ablation]]', { timeout: 180_000 }, () => {
     expect(config).toMatch(/^name = "two rates: lr \S+, seed \d"/m);
     const again = await command('vf-compare', directory, '--json');
     expect(JSON.parse(again.stdout)).toEqual(comparison);
-    expect(readFileSync(join(directory, 'table.md'), 'utf8')).toMatch(/^# two rates\n\n4 runs in 2 groups; held-out reward\./);
+    expect(readFileSync(join(directory, 'table.md'), 'utf8')).toMatch(/^# two rates\n\n4 runs in 2 groups; held-out reward of search-r1\./);
     const shown = await command('vf-compare', ablationFolder());
     expect(shown.stdout).toMatch(/^B +– +/m);
     expect(shown.stdout).toMatch(/no test: no run of B counts/);

@@ -16,6 +16,8 @@ interface Run {
   readonly seed: number;
   /** Rewards of the last evaluation, by row, one rollout each. */
   readonly rewards: readonly number[];
+  /** Reward of an evaluation before the first step. */
+  readonly start?: number;
   /** Reward of an evaluation at step 2. */
   readonly middle?: number;
   readonly steps?: number;
@@ -24,6 +26,9 @@ interface Run {
   /** Version that the last step left, and that which played the last evaluation. */
   readonly versions?: readonly [left: number, played: number];
   readonly ids?: string;
+  /** Of the environment's table; an id of its own and further keys. */
+  readonly environment?: string;
+  readonly name?: string;
 }
 
 let folder: string;
@@ -32,6 +37,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
 let made = 0;
+let named = 0;
 
 function trajectory(row: string, reward: number): WireTrajectory {
   return {
@@ -55,7 +61,20 @@ function trajectory(row: string, reward: number): WireTrajectory {
   };
 }
 
-function training({ rate, seed, rewards, middle, steps = 4, finished = true, events = [], versions = [4, 4], ids = 'r' }: Run): string {
+function training({
+  rate,
+  seed,
+  rewards,
+  start,
+  middle,
+  steps = 4,
+  finished = true,
+  events = [],
+  versions = [4, 4],
+  ids = 'r',
+  environment = 'id = "search-r1"',
+  name = `n${++named}`,
+}: Run): string {
   const path = join(folder, `run--${++made}`);
   mkdirSync(join(path, 'evaluations'), { recursive: true });
   const time = '2026-01-01T00:00:00.000Z';
@@ -72,7 +91,7 @@ function training({ rate, seed, rewards, middle, steps = 4, finished = true, eve
   );
   writeFileSync(
     join(path, 'config.toml'),
-    `name = "n${made}"\nseed = ${seed}\nsteps = ${steps}\noutput_dir = "o${made}"\n[environment]\nid = "search-r1"\n[optimizer]\nlearning_rate = ${rate}\n`,
+    `name = "${name}"\nseed = ${seed}\nsteps = ${steps}\noutput_dir = "o${made}"\n[environment]\n${environment}\n[optimizer]\nlearning_rate = ${rate}\n`,
   );
   const evaluation = (step: number, reward: number, version: number) => ({
     kind: 'evaluation',
@@ -86,8 +105,9 @@ function training({ rate, seed, rewards, middle, steps = 4, finished = true, eve
     'rubric/em': reward / 2,
   });
   const rows = [
+    ...(start === undefined ? [] : [evaluation(0, start, 0)]),
     ...(middle === undefined ? [] : [{ kind: 'step', step: 2, time, policy_version: 2 }, evaluation(2, middle, 2)]),
-    { kind: 'step', step: 4, time, policy_version: versions[0] },
+    { kind: 'step', step: 4, time, policy_version: versions[0], sampled_tokens: 100, trained_tokens: 70, step_seconds: 2 },
     evaluation(4, mean(rewards), versions[1]),
   ];
   writeFileSync(join(path, 'metrics.jsonl'), rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
@@ -105,6 +125,9 @@ async function compared(paths: readonly string[], metric = 'reward') {
 async function textOf(paths: readonly string[]) {
   return trainingComparisonText(await compared(paths), 'title', { columns: 100, paint: noPaint });
 }
+
+/** With its wrapped lines joined. */
+const flat = (text: string) => text.replace(/\s+/g, ' ');
 
 const A = [
   [1, 0, 0, 1, 0, 1],
@@ -151,7 +174,7 @@ describe('compareTrainings', () => {
     const value = mean(A[0]!);
     expect(groups[0]!.last).toEqual({ value, low: value - 0.1, high: value + 0.1, n: 6, over: 'rows' });
     expect(pairs[0]).toMatchObject({ seeds: null, rows: { difference: { value: expect.closeTo(mean(B[0]!) - value, 12) } } });
-    expect(await textOf(paths)).toMatch(/^A +0\.500 +0\.400 to 0\.600 +rows, 1 seed/m);
+    expect(await textOf(paths)).toMatch(/^A +– +0\.500 +0\.400 to 0\.600 +rows, 1 seed/m);
   });
 
   it('counts no run that stopped, was killed or has an earlier one of its seed, and says why', async () => {
@@ -204,11 +227,114 @@ describe('compareTrainings', () => {
     expect(text).toContain('0.667 at step 4, not of its last step, 9');
   });
 
-  it('tests no rows where the groups played others, and keeps the test over seeds', async () => {
+  it('tests nothing where the groups played other rows, and says how many they share', async () => {
     const other = B.map((rewards, seed) => training({ rate: 0.2, seed, rewards, ids: 'other' }));
     const paths = [...A.map((rewards, seed) => training({ rate: 0.1, seed, rewards })), ...other];
+    expect((await compared(paths)).pairs[0]).toMatchObject({ rows: null, seeds: null });
+    expect(flat(await textOf(paths))).toContain('seeds no test: the means are of different rows');
+    expect(flat(await textOf(paths))).toContain('A and B did not play the same held-out rows: 0 rows are in both, of 6 and 6.');
+    const few = B.map((rewards, seed) => training({ rate: 0.3, seed, rewards: rewards.slice(0, 2) }));
+    const partly = await compared([...paths.slice(0, 3), ...few]);
+    expect(partly.pairs[0]).toMatchObject({ rows: null, seeds: null, noRowsTest: expect.stringContaining('2 rows are in both, of 6 and 2') });
+    expect(trainingComparisonMarkdown(partly, 'x')).toContain('no test over rows: A and B did not play the same held-out rows');
+  });
+
+  it('compares rows within groups that played the same ones, also where the first group played others', async () => {
+    const first = A.map((rewards, seed) => training({ rate: 0.1, seed, rewards, ids: 'other' }));
+    const same = [A, B].flatMap((runs, i) => runs.map((rewards, seed) => training({ rate: 0.2 + i / 10, seed, rewards })));
+    const comparison = await compareTrainings(await readComparedTrainings([...first, ...same], 'reward'), { allPairs: true });
+    expect(comparison.pairs.map(({ rows }) => rows?.rows ?? null)).toEqual([null, null, 6]);
+  });
+
+  it('tests the seeds and says why it has no rows where the rollouts of an evaluation cannot be read', async () => {
+    const paths = [A, B].flatMap((runs, i) => runs.map((rewards, seed) => training({ rate: 0.1 + i / 10, seed, rewards })));
+    rmSync(join(paths[4]!, 'evaluations'), { recursive: true });
     expect((await compared(paths)).pairs[0]).toMatchObject({ rows: null, seeds: { test: 'paired' } });
-    expect(await textOf(paths)).toContain('no test: their last evaluations did not play the same rows');
+    expect(flat(await textOf(paths))).toMatch(/rows no test: the rollouts of an evaluation of B cannot be read: .*step-000004\.jsonl/);
+  });
+
+  it.each([
+    [
+      'environments',
+      'id = "self-play"',
+      'A is evaluated on search-r1 and B on self-play, and rewards of different environments have different scales',
+    ],
+    ['data sets', 'id = "search-r1"\neval_args = { dataset = "nq" }', 'A is evaluated on its default data set and B on the data set "nq"'],
+  ])('tests nothing between trainings of different %s', async (_, environment, why) => {
+    const paths = [
+      ...A.map((rewards, seed) => training({ rate: 0.1, seed, rewards })),
+      ...B.map((rewards, seed) => training({ rate: 0.1, seed, rewards, environment })),
+    ];
+    const comparison = await compared(paths);
+    expect(comparison.pairs[0]).toMatchObject({ notComparable: why, seeds: null, rows: null });
+    expect(flat(await textOf(paths))).toContain(`not comparable: ${why}. No test.`);
+    expect(trainingComparisonMarkdown(comparison, 'x')).toContain('- B − A: not comparable: A is evaluated on ');
+  });
+
+  it('names arguments that may change what earns reward, and tests all the same', async () => {
+    const environment = 'id = "search-r1"\nargs = { format_score = 0.2 }';
+    const paths = [
+      ...A.map((rewards, seed) => training({ rate: 0.1, seed, rewards })),
+      ...B.map((rewards, seed) => training({ rate: 0.1, seed, rewards, environment })),
+    ];
+    expect((await compared(paths)).pairs[0]).toMatchObject({ notComparable: null, seeds: { test: 'paired' }, rows: { rows: 6 } });
+    expect(flat(await textOf(paths))).toContain('arguments of the environment differ (format_score); if they change what earns reward');
+  });
+
+  it('says that seeds agree in place of an interval, and tests nothing that does not vary', async () => {
+    const [low, high] = [
+      [1, 0, 0, 1],
+      [1, 1, 1, 1],
+    ];
+    const paths = [low, high].flatMap((rewards, i) => [0, 1, 2].map((seed) => training({ rate: 0.1 + i / 10, seed, rewards })));
+    const { groups, pairs } = await compared(paths);
+    expect(groups.map(({ last }) => [last!.low, last!.n])).toEqual([
+      [null, 3],
+      [null, 3],
+    ]);
+    expect(pairs[0]!.seeds).toBeNull();
+    const text = await textOf(paths);
+    expect(text).toMatch(/^B +– +1\.000 {3}seeds agree +3 seeds/m);
+    expect(flat(text)).toContain('seeds no test: the difference is the same for every seed');
+    expect(text).not.toMatch(/([01]\.\d{3}) to \1/);
+    expect(trainingComparisonMarkdown(await compared(paths), 'x')).toContain('| 1.000 | seeds agree | 3 seeds |');
+  });
+
+  it('shows the start and the gain over it, and counts no start as a best version', async () => {
+    const paths = A.map((rewards, seed) => training({ rate: 0.1, seed, rewards, start: 0.9, middle: 0.6 }));
+    const { groups } = await compared(paths);
+    const last = A.map(mean);
+    expect(groups[0]).toMatchObject({
+      start: { value: expect.closeTo(0.9, 12), low: null },
+      gain: { value: expect.closeTo(mean(last) - 0.9, 12), over: 'seeds' },
+      best: { value: expect.closeTo(mean(last.map((value) => Math.max(0.6, value))), 12) },
+      beatStart: 0,
+    });
+    const text = await textOf(paths);
+    expect(text).toMatch(/^A +0\.900 +0\.444 {3}.* -0\.456 +none {3}/m);
+    expect(flat(text)).toContain('from the start to the last evaluation; no version beat the start');
+    expect(text).toMatch(/0\.500 at step 4, 0\.900 at the start; no version beat the start/);
+    expect(flat(await textOf(A.map((rewards, seed) => training({ rate: 0.1, seed, rewards, start: 0.45 }))))).toContain(
+      '; 2 of 3 seeds beat the start',
+    );
+  });
+
+  it('counts no run of which only the start was evaluated, or not this metric', async () => {
+    const start = training({ rate: 0.1, seed: 0, rewards: A[0]!, start: 0.9, versions: [4, 0] });
+    const { groups } = await compared([start, training({ rate: 0.1, seed: 1, rewards: A[1]! })]);
+    expect(groups[0]!.last).toMatchObject({ n: 6, over: 'rows' });
+    expect(await textOf([start, training({ rate: 0.1, seed: 1, rewards: A[1]! })])).toContain('not counted: only its start was evaluated');
+  });
+
+  it('calls groups by the name that their runs were given, and sums what all took', async () => {
+    const warm = A.map((rewards, seed) => training({ rate: 0.1, seed, rewards, name: 'warm start' }));
+    const paths = [...warm, training({ rate: 0.2, seed: 0, rewards: B[0]!, finished: false })];
+    const { groups, totals } = await compared(paths);
+    expect(groups[0]).toMatchObject({ run: 'warm start', label: 'lr 0.1', environment: 'search-r1' });
+    expect(totals).toEqual({ tokens: { sampled: 400, trained: 280 }, seconds: 8 });
+    const text = await textOf(paths);
+    expect(text).toMatch(/^A .* warm start \(lr 0\.1\)$/m);
+    expect(text).toMatch(/^total +8\.0 s, 400 tokens sampled, 280 trained$/m);
   });
 
   it('compares another metric, and refuses one that there is not', async () => {

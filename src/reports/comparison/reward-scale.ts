@@ -1,0 +1,48 @@
+/** Whether the held-out rewards of two trainings have a common scale: those of one environment on one data set have. */
+import { differingSettings, type RecordedSettings } from '../../core/setting-differences.ts';
+import { isObject } from '../../schemas/is-object.ts';
+
+interface Scaled {
+  /** The letter of its group. */
+  readonly name: string;
+  /** As recorded; null for a training of which nothing is on file. */
+  readonly config: RecordedSettings | null;
+}
+
+interface Evaluated {
+  readonly id: string | null;
+  /** Those of the evaluation's environment. */
+  readonly args: RecordedSettings;
+}
+
+export function evaluatedEnvironment(config: RecordedSettings | null): Evaluated {
+  const table = (value: unknown): RecordedSettings => (isObject(value) ? value : {});
+  const { id, args, eval_args: evalArgs } = table(config?.['environment']);
+  return { id: typeof id === 'string' ? id : null, args: { ...table(args), ...table(evalArgs) } };
+}
+
+/** Says why the rewards of the two cannot be compared; null if they can. */
+export function scaleProblem(first: Scaled, second: Scaled): string | null {
+  const [a, b] = [evaluatedEnvironment(first.config), evaluatedEnvironment(second.config)];
+  if (a.id === null || b.id === null) return null;
+  if (!isSameEnvironment(a.id, b.id))
+    return `${first.name} is evaluated on ${a.id} and ${second.name} on ${b.id}, and rewards of different environments have different scales`;
+  const [data, other] = [a.args['dataset'], b.args['dataset']].map((name) =>
+    name === undefined ? 'its default data set' : `the data set ${JSON.stringify(name)}`,
+  );
+  return data === other ? null : `${first.name} is evaluated on ${data} and ${second.name} on ${other}`;
+}
+
+/** The same module may be named by other paths. */
+function isSameEnvironment(a: string, b: string): boolean {
+  const ends = [a, b].map((id) => id.split(/[/\\]/).at(-1)!);
+  return a === b || (/[/\\]/.test(a) && /[/\\]/.test(b) && ends[0] === ends[1]);
+}
+
+/** Names the arguments of the evaluation's environment that differ, because some of them change what earns reward; null if none do. */
+export function argumentsNote(first: Scaled, second: Scaled): string | null {
+  const differing = differingSettings([first, second].map(({ config }) => evaluatedEnvironment(config).args));
+  if (differing.length === 0) return null;
+  const names = differing.map(({ key }) => key).join(', ');
+  return `arguments of the environment differ (${names}); if they change what earns reward, compare a metric instead: --metric NAME`;
+}
