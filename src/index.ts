@@ -25,7 +25,7 @@ export { Random } from './core/random.ts';
 export { loadRows } from './data/load-rows.ts';
 export type { QuestionRow } from './schemas/question-row.ts';
 export { openRetriever } from './registry/open-retriever.ts';
-export type { Passage, Retriever } from './retrieval/retriever.ts';
+export type { Passage, Retriever, SearchOptions } from './retrieval/retriever.ts';
 
 export { type LoadContext, loadEnvironment, loadEnvironment as load_environment } from './registry/load-environment.ts';
 export { evaluate, type Evaluated, type EvaluateOptions } from './library/evaluate.ts';

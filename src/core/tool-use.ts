@@ -9,6 +9,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Row } from './dataset.ts';
 import type { EpisodeOptions, PolicyNeed, StepContext } from './environment.ts';
 import { ConfigError, EnvironmentError, ModelError, RetrievalError, RewardError, thrownText, ToolError } from './errors.ts';
+import { firstRepeated } from './first-repeated.ts';
 import type { Message, MessageContent, ToolCall } from './message.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './multi-turn.ts';
 import { metric, Rubric } from './rubric.ts';
@@ -83,8 +84,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
 
   constructor(options: ToolOptions<R>) {
     super({ ...options, rubric: withToolMetrics(options.rubric, options.tools) });
-    const names = options.tools.map(({ name }) => name);
-    const repeated = names.find((name, i) => names.indexOf(name) !== i);
+    const repeated = firstRepeated(options.tools.map(({ name }) => name));
     if (repeated !== undefined) throw new ConfigError(`Two tools are called "${repeated}". Rename one.`);
     if (options.calls === 'native' && this.turnFormat !== 'chat')
       throw new ConfigError('Native tool calls need turnFormat "chat", because messages answer them. Leave turnFormat out, or use calls "text".');

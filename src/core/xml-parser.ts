@@ -3,6 +3,7 @@
  * canonical. Format scores equal those of verifiers 0.1.14, which generated test/golden/parsers.json.
  */
 import { ConfigError } from './errors.ts';
+import { firstRepeated } from './first-repeated.ts';
 import { Parser } from './parser.ts';
 
 export interface XMLParserOptions {
@@ -27,7 +28,7 @@ export class XMLParser extends Parser {
     const canonical = this.getFields();
     if (canonical.length === 0 || canonical.some((name) => !name))
       throw new ConfigError('An XMLParser needs at least one field, and every field needs a name');
-    const repeated = canonical.find((name, i) => canonical.indexOf(name) !== i);
+    const repeated = firstRepeated(canonical);
     if (repeated !== undefined) throw new ConfigError(`Two XML fields are called "${repeated}". Rename one.`);
   }
 

@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs';
 import { checkOptions } from '../core/check-options.ts';
 import { CancelledError, ConfigError } from '../core/errors.ts';
+import { firstRepeated } from '../core/first-repeated.ts';
 import { readRecords } from '../files/records.ts';
 import { doubtfulNotices } from '../schemas/golden-answers.ts';
 import { parseQuestion, type QuestionColumns, type QuestionRow } from '../schemas/question-row.ts';
@@ -76,7 +77,7 @@ function splitNames(dataset: string): string[] {
   const names = existsSync(dataset) ? [dataset] : dataset.split(',').map((name) => name.trim());
   if (names.some((name) => name === ''))
     throw new ConfigError(`${JSON.stringify(dataset)} contains an empty data set name. Separate names by single commas.`);
-  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  const twice = firstRepeated(names);
   if (twice !== undefined) throw new ConfigError(`The data set ${twice} is named twice. Name it once.`);
   return names;
 }

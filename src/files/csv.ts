@@ -2,6 +2,7 @@
 import { pipeline, Readable } from 'node:stream';
 import { CsvError, type Options, parse } from 'csv-parse';
 import { ConfigError, VfError } from '../core/errors.ts';
+import { firstRepeated } from '../core/first-repeated.ts';
 import { readExactJson } from '../core/read-json.ts';
 
 type CsvFields = Readonly<Record<string, unknown>>;
@@ -62,7 +63,7 @@ function delimiterOf(path: string, head: string): string {
 
 function columnNames(header: readonly string[], path: string): string[] {
   const names = header.map((name) => name.trim());
-  const twice = names.find((name, i) => name !== '' && names.indexOf(name) !== i);
+  const twice = firstRepeated(names.filter((name) => name !== ''));
   if (twice !== undefined) throw new ConfigError(`The header of ${path} names the column ${JSON.stringify(twice)} twice. Rename one.`);
   return names;
 }

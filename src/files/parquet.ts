@@ -1,6 +1,7 @@
 /** Rows of Parquet files as plain JSON, one group of rows in memory at a time. An integer that JavaScript cannot hold exactly becomes text, as `readExactJson` does. */
 import type { FileHandle } from 'node:fs/promises';
 import { ConfigError, libraryText, VfError } from '../core/errors.ts';
+import { firstRepeated } from '../core/first-repeated.ts';
 import { PARSERS, rowDecoder } from './parquet-values.ts';
 import { openRegularFile } from './regular-file.ts';
 
@@ -23,8 +24,7 @@ export async function* parquetRows(path: string, { limit = Infinity }: ParquetRo
   const file = { byteLength: size, slice: (start: number, end = size) => bytesOf(handle, start, end) };
   const metadata = await orConfigError(path, parquetMetadataAsync(file));
   const schema = parquetSchema(metadata);
-  const names = schema.children.map(({ element }) => element.name);
-  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  const twice = firstRepeated(schema.children.map(({ element }) => element.name));
   if (twice !== undefined) throw new ConfigError(`${path} has two columns ${JSON.stringify(twice)}. Rename one.`);
   const decode = rowDecoder(schema);
   let rowStart = 0;

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { CancelledError, ConfigError, RetrievalError, thrownText, VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { cached } from '../retrieval/cached.ts';
-import type { Passage, Retriever } from '../retrieval/retriever.ts';
+import type { Passage, Retriever, SearchOptions } from '../retrieval/retriever.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { withRetries } from '../transport/retry.ts';
 import { moduleFunction } from './load-export.ts';
@@ -76,7 +76,7 @@ class ModuleRetriever implements Retriever {
     this.#retry = { timeoutMs, maxRetries, random: Random.fromSeed(0).fork(path) };
   }
 
-  search(queries: readonly string[], { topk, signal }: { readonly topk: number; readonly signal: AbortSignal }) {
+  search(queries: readonly string[], { topk, signal }: SearchOptions) {
     return withRetries((attempt) => this.#ask(queries, topk, attempt), { ...this.#retry, signal });
   }
 

@@ -1,6 +1,6 @@
 import { abortError } from '../core/abort.ts';
 import { CancelledError, ConfigError } from '../core/errors.ts';
-import type { Passage, Retriever } from './retriever.ts';
+import type { Passage, Retriever, SearchOptions } from './retriever.ts';
 import { SharedFlight } from '../core/shared-flight.ts';
 
 export interface BatchOptions {
@@ -36,10 +36,7 @@ class BatchedRetriever implements Retriever {
     this.#maxDelayMs = maxDelayMs;
   }
 
-  async search(
-    queries: readonly string[],
-    { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
-  ): Promise<readonly (readonly Passage[])[]> {
+  async search(queries: readonly string[], { topk, signal }: SearchOptions): Promise<readonly (readonly Passage[])[]> {
     if (signal.aborted) throw abortError(signal);
     if (queries.length === 0) return [];
     let batch = this.#boarding.get(topk);

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { abortError } from '../core/abort.ts';
 import { ConfigError } from '../core/errors.ts';
-import type { Passage, Retriever } from './retriever.ts';
+import type { Passage, Retriever, SearchOptions } from './retriever.ts';
 import { SharedFlight } from '../core/shared-flight.ts';
 
 export interface CacheOptions {
@@ -37,10 +37,7 @@ class CachedRetriever implements Retriever {
     this.#kept = new LRUCache({ max: maxEntries, maxSize: maxCharacters, sizeCalculation: characters });
   }
 
-  async search(
-    queries: readonly string[],
-    { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
-  ): Promise<readonly (readonly Passage[])[]> {
+  async search(queries: readonly string[], { topk, signal }: SearchOptions): Promise<readonly (readonly Passage[])[]> {
     if (signal.aborted) throw abortError(signal);
     const found = new Map<string, readonly Passage[]>();
     const joined = new Set<SharedFlight<Lists>>();

@@ -6,7 +6,7 @@
  */
 import { encodeRetrieveRequest, encodeSearchRequest } from '../schemas/retrieve.ts';
 import { parsePassages } from './passage-shapes.ts';
-import type { Passage, Retriever } from './retriever.ts';
+import type { Passage, Retriever, SearchOptions } from './retriever.ts';
 import { SearchEndpoint, type SearchEndpointOptions } from './search-endpoint.ts';
 
 /** `url` is one to post to, such as `http://127.0.0.1:8000/retrieve`; a URL without a path gets `/retrieve`. */
@@ -27,10 +27,7 @@ export class HttpRetriever implements Retriever {
     this.#isSearch = options.protocol === 'search';
   }
 
-  async search(
-    queries: readonly string[],
-    { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
-  ): Promise<readonly (readonly Passage[])[]> {
+  async search(queries: readonly string[], { topk, signal }: SearchOptions): Promise<readonly (readonly Passage[])[]> {
     if (queries.length === 0) return [];
     const body = this.#isSearch ? encodeSearchRequest(queries, topk) : encodeRetrieveRequest(queries, topk);
     return this.#endpoint.ask({ body }, (response) => parsePassages(response.body, queries.length, this.#isSearch ? 'ret_psg' : 'result'), signal);

@@ -7,9 +7,10 @@ import { throwIfAborted } from '../core/abort.ts';
 import { RetrievalError } from '../core/errors.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import type { Embedder } from './dense/embedder.ts';
+import { forDistinctQueries } from './distinct-queries.ts';
 import { parseAnswer } from './parsed-answer.ts';
 import { parsePassage } from './passage-shapes.ts';
-import type { Passage, Retriever } from './retriever.ts';
+import type { Passage, Retriever, SearchOptions } from './retriever.ts';
 import { SearchEndpoint, type SearchEndpointOptions } from './search-endpoint.ts';
 import { routeBelow } from './server-route.ts';
 
@@ -44,21 +45,16 @@ export class OpenSearchRetriever implements Retriever {
   }
 
   /** A blank query has no hits. */
-  async search(
-    queries: readonly string[],
-    { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
-  ): Promise<readonly (readonly Passage[])[]> {
+  async search(queries: readonly string[], { topk, signal }: SearchOptions): Promise<readonly (readonly Passage[])[]> {
     throwIfAborted(signal, `Search of ${this.name} was stopped`);
     if (this.#isClosed) throw new RetrievalError(`The retriever ${this.name} was closed.`);
-    const asked = [...new Set(queries)].filter((query) => query.trim() !== '');
-    if (asked.length === 0) return queries.map(() => []);
-    const clauses = await this.#clauses(asked, topk, signal);
-    // Vectors are not sent back.
-    const source = { excludes: [this.#options.embedder === undefined ? 'vector' : this.#field] };
-    const body = clauses.map((query) => `{}\n${JSON.stringify({ size: topk, query, _source: source })}\n`).join('');
-    const lists = await this.#endpoint.ask({ body }, (response) => parseAnswer(response.body, (json) => readResponses(json, asked.length)), signal);
-    const found = new Map(asked.map((query, i) => [query, lists[i]!]));
-    return queries.map((query) => found.get(query) ?? []);
+    return forDistinctQueries(queries, async (asked) => {
+      const clauses = await this.#clauses(asked, topk, signal);
+      // Vectors are not sent back.
+      const source = { excludes: [this.#options.embedder === undefined ? 'vector' : this.#field] };
+      const body = clauses.map((query) => `{}\n${JSON.stringify({ size: topk, query, _source: source })}\n`).join('');
+      return this.#endpoint.ask({ body }, (response) => parseAnswer(response.body, (json) => readResponses(json, asked.length)), signal);
+    });
   }
 
   async close(): Promise<void> {

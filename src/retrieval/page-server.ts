@@ -5,7 +5,8 @@
 import { throwIfAborted } from '../core/abort.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { parseAnswer } from './parsed-answer.ts';
-import type { Passage, Retriever } from './retriever.ts';
+import { forDistinctQueries } from './distinct-queries.ts';
+import type { Passage, Retriever, SearchOptions } from './retriever.ts';
 import { SearchEndpoint, type SearchEndpointOptions } from './search-endpoint.ts';
 
 /** Queries in one request (DDAI, search_batch_size). */
@@ -44,16 +45,13 @@ export class PageServer implements Retriever {
   }
 
   /** A blank query has no hits and sends no request. */
-  async search(
-    queries: readonly string[],
-    { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
-  ): Promise<readonly (readonly Passage[])[]> {
+  async search(queries: readonly string[], { topk, signal }: SearchOptions): Promise<readonly (readonly Passage[])[]> {
     throwIfAborted(signal);
-    const asked = [...new Set(queries.map((query) => query.toWellFormed()))].filter((query) => query.trim() !== '');
-    const batches = this.#form === 'post' ? batchesOf(asked) : urlBatches(asked);
-    const answers = await Promise.all(batches.map((batch) => this.#ask(batch, signal)));
-    const found = new Map(batches.flatMap((batch, b) => batch.map((query, i) => [query, answers[b]![i]!] as const)));
-    return queries.map((query) => (found.get(query.toWellFormed()) ?? []).slice(0, topk));
+    return forDistinctQueries(queries, async (asked) => {
+      const batches = this.#form === 'post' ? batchesOf(asked) : urlBatches(asked);
+      const answers = await Promise.all(batches.map((batch) => this.#ask(batch, signal)));
+      return answers.flat().map((passages) => passages.slice(0, topk));
+    });
   }
 
   close(): Promise<void> {

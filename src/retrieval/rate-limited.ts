@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { abortError, throwIfAborted } from '../core/abort.ts';
 import { ConfigError, RetrievalError } from '../core/errors.ts';
 import { Limiter } from '../core/limiter.ts';
-import type { Passage, Retriever } from './retriever.ts';
+import type { Passage, Retriever, SearchOptions } from './retriever.ts';
 
 export interface RateLimitOptions {
   /** Searches that may start in a second, evenly spaced; above 0. Infinity is no limit. */
@@ -36,10 +36,7 @@ class RateLimitedRetriever implements Retriever {
     this.#maxQueued = maxQueued;
   }
 
-  async search(
-    queries: readonly string[],
-    { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
-  ): Promise<readonly (readonly Passage[])[]> {
+  async search(queries: readonly string[], { topk, signal }: SearchOptions): Promise<readonly (readonly Passage[])[]> {
     throwIfAborted(signal, 'Stopped before the search');
     if (this.#turns.active + this.#turns.waiting + queries.length > this.#maxQueued + 1)
       throw new RetrievalError(`${this.#maxQueued} searches already wait for ${this.name}. Lower the concurrency, or raise the rate or the queue.`, {

@@ -9,6 +9,13 @@ export interface Passage {
   readonly score?: number;
 }
 
+/** The limits of one search. */
+export interface SearchOptions {
+  /** At least 1. */
+  readonly topk: number;
+  readonly signal: AbortSignal;
+}
+
 /** Finds passages for queries. Implement it to search with an engine of your own. */
 export interface Retriever {
   /** Name in results: the corpus and engine, or the URL without credentials. */
@@ -20,6 +27,6 @@ export interface Retriever {
    * @example
    * const [passages] = await retriever.search(['who wrote Dracula'], { topk: 3, signal });
    */
-  search(queries: readonly string[], options: { readonly topk: number; readonly signal: AbortSignal }): Promise<readonly (readonly Passage[])[]>;
+  search(queries: readonly string[], options: SearchOptions): Promise<readonly (readonly Passage[])[]>;
   close(): Promise<void>;
 }

@@ -8,7 +8,7 @@ import { errorFields } from '../schemas/error-fields.ts';
 import { type Refused, REFUSING_PAGE, refusedBy } from '../schemas/key-refusal.ts';
 import { isOutOfCredit } from '../schemas/out-of-credit.ts';
 import { type RetryOptions, withRetries } from '../transport/retry.ts';
-import type { Passage, Retriever } from './retriever.ts';
+import type { Passage, Retriever, SearchOptions } from './retriever.ts';
 import { noCredit } from './search-endpoint.ts';
 
 export interface WebRetrieverOptions {
@@ -70,10 +70,7 @@ export class WebRetriever implements Retriever {
   }
 
   /** A blank query has no hits and sends no request, because engines refuse it. */
-  search(
-    queries: readonly string[],
-    { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
-  ): Promise<readonly (readonly Passage[])[]> {
+  search(queries: readonly string[], { topk, signal }: SearchOptions): Promise<readonly (readonly Passage[])[]> {
     return Promise.all(queries.map((query) => this.#limiter.run(() => this.#searchOne(query, topk, signal), signal)));
   }
 

@@ -23,15 +23,19 @@ export function isRunName(text: string): boolean {
 
 /** The text as a name: other characters become spaces, and a long one ends in `…`. Null if nothing is left. */
 export function asRunName(text: string): string | null {
-  const clean = Array.from(text.replace(OTHER_CHARACTERS, ' ').trim());
-  const name =
-    clean.length > MOST_CHARACTERS
-      ? `${clean
-          .slice(0, MOST_CHARACTERS - 1)
-          .join('')
-          .trimEnd()}…`
-      : clean.join('');
+  const clean = cleaned(text);
+  const name = Array.from(clean).length > MOST_CHARACTERS ? nameEndingIn(clean, '…') : clean;
   return isRunName(name) ? name : null;
+}
+
+/** The beginning of the text and this end, as a name. */
+export function nameEndingIn(text: string, end: string): string {
+  const beginning = Array.from(cleaned(text)).slice(0, MOST_CHARACTERS - end.length);
+  return `${beginning.join('').trimEnd()}${end}`;
+}
+
+function cleaned(text: string): string {
+  return text.replace(OTHER_CHARACTERS, ' ').trim();
 }
 
 /** The name as part of a path, of an address and of a model's name: letters, digits, `-` and `_`, at most 64; `run` for a name without any of these. */

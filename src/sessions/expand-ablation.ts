@@ -3,6 +3,7 @@
  * for each of them to say.
  */
 import { ConfigError } from '../core/errors.ts';
+import { firstRepeated } from '../core/first-repeated.ts';
 import { type LabelledSetting, settingLabel } from '../core/setting-differences.ts';
 import { typeOf } from '../files/toml-text.ts';
 import { countText } from '../reports/text/number-text.ts';
@@ -65,8 +66,7 @@ function sweepAxes(sweep: unknown, { where, nameOf }: Required<ExpandOptions>): 
     const [first, ...rest] = key.split('.');
     return axesAt(value, [nameOf(first!), ...rest], where);
   });
-  const names = axes.map(({ path }) => path.join('.'));
-  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  const twice = firstRepeated(axes.map(({ path }) => path.join('.')));
   if (twice !== undefined) throw new ConfigError(`${twice} is swept twice in ${where}. Leave one out.`);
   return axes;
 }

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError, describeError } from '../../core/errors.ts';
+import { firstRepeated } from '../../core/first-repeated.ts';
 import { readLines } from '../../files/json-lines.ts';
 import { readTomlSync } from '../../files/toml-text.ts';
 import type { WireAblationRun } from '../../schemas/ablation.ts';
@@ -13,6 +14,7 @@ import { EventLineSchema } from '../../schemas/training-records.ts';
 import { ablationRunFolder, isAblation, readAblation } from '../../trainer/records/ablation-directory.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { RUBRIC_PREFIX } from '../../trainer/records/metrics.ts';
+import { stepName } from '../../trainer/records/step-file.ts';
 import { readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
 import { evaluationPlacer } from '../../trainer/records/usable-version.ts';
 import { type MetricsRow, metricValue } from '../../trainer/training-observer.ts';
@@ -51,8 +53,7 @@ export async function readComparedTrainings(directories: readonly string[], metr
     if (!isAblation(directory)) found.push(await readTraining(directory, metric));
     else for (const run of (await readAblation(directory)).runs) found.push(await readOfAblation(directory, run, metric));
   }
-  const folders = found.flatMap((run) => (run.directory === null ? [] : [resolve(run.directory)]));
-  const twice = folders.find((folder, i) => folders.indexOf(folder) !== i);
+  const twice = firstRepeated(found.flatMap((run) => (run.directory === null ? [] : [resolve(run.directory)])));
   if (twice !== undefined) throw new ConfigError(`${twice} is named twice. A training is one measurement; name each once.`);
   assertMetric(found, metric);
   return found;
@@ -170,5 +171,5 @@ function numberAt(table: Table, key: string): number {
 
 /** The rollouts of an evaluation. */
 export function evaluationFile(directory: string, step: number): string {
-  return join(trainingPaths(directory).evaluations, `step-${String(step).padStart(6, '0')}.jsonl`);
+  return join(trainingPaths(directory).evaluations, `${stepName(step)}.jsonl`);
 }

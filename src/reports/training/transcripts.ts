@@ -15,6 +15,7 @@ import type { SampleTranscript } from '../../schemas/summary.ts';
 import { askedPath } from '../../trainer/records/step-asked.ts';
 import type { TrainingPaths } from '../../trainer/training-session.ts';
 import { parseTrajectory } from '../../trainer/records/trajectory-record.ts';
+import { stepName } from '../../trainer/records/step-file.ts';
 import type { Trajectory } from '../../trainer/trajectory.ts';
 import { renderTranscript } from '../evaluation/render-transcript.ts';
 import { plural } from '../text/number-text.ts';
@@ -90,7 +91,7 @@ export class Transcripts {
 
   /** Finished rollouts, in the order of `ids`. */
   async #rollouts(step: number, ids: readonly string[]): Promise<Shown[]> {
-    const path = join(this.#options.paths.evaluations, stepFile(step));
+    const path = join(this.#options.paths.evaluations, `${stepName(step)}.jsonl`);
     const found = new Map<string, Trajectory>();
     for await (const { text } of readLines(path)) {
       const parsed = parseTrajectory(text);
@@ -165,8 +166,4 @@ function lines(title: string, row: Row, rollout: Shown, { isWhole, ...look }: Lo
 
 function titleAt(step: number): string {
   return step === 0 ? 'Before training' : `After ${plural(step, 'step')}`;
-}
-
-function stepFile(step: number): string {
-  return `step-${String(step).padStart(6, '0')}.jsonl`;
 }

@@ -1,6 +1,6 @@
 /** BM25 over an index and its passages, as a Retriever. Searches run on the calling thread. Imports nothing of Node. */
 import { CancelledError, RetrievalError } from '../../core/errors.ts';
-import type { Passage, Retriever } from '../retriever.ts';
+import type { Passage, Retriever, SearchOptions } from '../retriever.ts';
 import { Bm25Index, type Bm25Parameters, defaultParameters } from './bm25-index.ts';
 import { PassageList, type PassageStore } from './passage-list.ts';
 
@@ -21,7 +21,7 @@ export class Bm25Retriever implements Retriever {
     this.#parameters = parameters;
   }
 
-  async search(queries: readonly string[], { topk, signal }: { readonly topk: number; readonly signal: AbortSignal }): Promise<Passage[][]> {
+  async search(queries: readonly string[], { topk, signal }: SearchOptions): Promise<Passage[][]> {
     const results: Passage[][] = [];
     let yieldedAt = performance.now();
     for (const query of queries) {

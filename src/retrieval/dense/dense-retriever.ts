@@ -1,10 +1,11 @@
 /** Searches a dense index: embeds the queries and compares them with the vectors of the passages. */
 import { throwIfAborted } from '../../core/abort.ts';
 import { RetrievalError } from '../../core/errors.ts';
-import type { Passage, Retriever } from '../retriever.ts';
+import { forDistinctQueries } from '../distinct-queries.ts';
+import type { Passage, Retriever, SearchOptions } from '../retriever.ts';
 import type { DenseFolder } from './dense-folder.ts';
 import { DenseTable } from './dense-table.ts';
-import type { Embedder, Prefixes } from './embedder.ts';
+import type { Embedder } from './embedder.ts';
 import type { DenseManifest } from './dense-manifest.ts';
 import { assertSameModel } from './same-model.ts';
 
@@ -48,19 +49,19 @@ export class DenseRetriever implements Retriever {
   }
 
   /** A blank query has no hits. */
-  async search(
-    queries: readonly string[],
-    { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
-  ): Promise<readonly (readonly Passage[])[]> {
+  async search(queries: readonly string[], { topk, signal }: SearchOptions): Promise<readonly (readonly Passage[])[]> {
     throwIfAborted(signal, `Search of ${this.name} was stopped`);
     if (this.#isClosed) throw new RetrievalError(`The retriever ${this.name} was closed.`);
-    const asked = [...new Set(queries)].filter((query) => query.trim() !== '');
-    if (asked.length === 0) return queries.map(() => []);
-    const vectors = await embedQueries(asked, { embedder: this.#embedder, prefixes: { query: this.#manifest.query_prefix, passage: '' }, signal });
-    const lists = await this.#table.search(vectors, topk, this.#manifest.search);
-    throwIfAborted(signal, `Search of ${this.name} was stopped`);
-    const found = new Map(asked.map((query, i) => [query, lists[i]!.map(({ id, contents, score }): Passage => ({ id, contents, score }))]));
-    return queries.map((query) => found.get(query) ?? []);
+    const { query_prefix: prefix, search } = this.#manifest;
+    return forDistinctQueries(queries, async (asked) => {
+      const vectors = await this.#embedder.embed(
+        asked.map((query) => prefix + query),
+        signal,
+      );
+      const lists = await this.#table.search(vectors, topk, search);
+      throwIfAborted(signal, `Search of ${this.name} was stopped`);
+      return lists.map((list) => list.map(({ id, contents, score }): Passage => ({ id, contents, score })));
+    });
   }
 
   async close(): Promise<void> {
@@ -69,15 +70,4 @@ export class DenseRetriever implements Retriever {
     this.#table.close();
     await this.#embedder.close();
   }
-}
-
-/** The vectors of queries, with their prefix. */
-function embedQueries(
-  queries: readonly string[],
-  { embedder, prefixes, signal }: { readonly embedder: Embedder; readonly prefixes: Prefixes; readonly signal: AbortSignal },
-): Promise<readonly Float32Array[]> {
-  return embedder.embed(
-    queries.map((query) => prefixes.query + query),
-    signal,
-  );
 }

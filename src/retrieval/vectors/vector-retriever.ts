@@ -7,7 +7,8 @@ import { setImmediate as nextEventLoopTurn } from 'node:timers/promises';
 import { throwIfAborted } from '../../core/abort.ts';
 import { ConfigError, RetrievalError } from '../../core/errors.ts';
 import { Limiter } from '../../core/limiter.ts';
-import type { Passage, Retriever } from '../retriever.ts';
+import { forDistinctQueries } from '../distinct-queries.ts';
+import type { Passage, Retriever, SearchOptions } from '../retriever.ts';
 import { asFloat32, maxSim, type TokenVectors } from './token-vectors.ts';
 import type { Picture, VectorEncoder } from './vector-encoder.ts';
 import type { VectorFiles } from './vector-files.ts';
@@ -94,17 +95,13 @@ export class VectorRetriever implements Retriever {
   }
 
   /** A blank query has no hits. Equal scores keep the order of the pages. */
-  async search(
-    queries: readonly string[],
-    { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
-  ): Promise<readonly (readonly Passage[])[]> {
+  async search(queries: readonly string[], { topk, signal }: SearchOptions): Promise<readonly (readonly Passage[])[]> {
     throwIfAborted(signal);
-    const asked = [...new Set(queries.map((query) => query.toWellFormed()))].filter((query) => query.trim() !== '');
-    if (asked.length === 0) return queries.map(() => []);
-    const vectors = await this.#encode(asked, signal);
-    const scores = await this.#limiter.run(() => this.#scores(vectors, signal), signal);
-    const found = new Map(asked.map((query, i) => [query, this.#best(scores[i]!, topk)]));
-    return queries.map((query) => found.get(query.toWellFormed()) ?? []);
+    return forDistinctQueries(queries, async (asked) => {
+      const vectors = await this.#encode(asked, signal);
+      const scores = await this.#limiter.run(() => this.#scores(vectors, signal), signal);
+      return scores.map((each) => this.#best(each, topk));
+    });
   }
 
   close(): Promise<void> {

@@ -6,7 +6,7 @@ import { readExtendedToml } from '../../files/extended-toml.ts';
 import { tablesOf, typeOf } from '../../files/toml-text.ts';
 import { nestedTable } from '../../schemas/config-keys.ts';
 import { isObject } from '../../schemas/is-object.ts';
-import { isRunName, RUN_NAME_TITLE } from '../../schemas/run-name.ts';
+import { isRunName, nameEndingIn, RUN_NAME_TITLE } from '../../schemas/run-name.ts';
 import type { ConfigLayer } from '../../trainer/config/resolve-config.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { expandAblation } from '../expand-ablation.ts';
@@ -119,24 +119,10 @@ function refuseEqualRuns(labels: readonly string[], where: string): void {
   );
 }
 
-const LONGEST_NAME = 80;
-
-/** `two rates: lr 0.001, seed 0`. One that is too long ends with the place of the run. */
+/** `two rates: lr 0.001, seed 0`. One that is too long, or has a value that no name may hold, ends with the place of the run. */
 function runName(ablation: string, label: string, place: number): string {
   const name = `${ablation}: ${label}`;
-  if (isRunName(name)) return name;
-  const end = `… ${place}`;
-  const short = `${Array.from(name)
-    .slice(0, LONGEST_NAME - end.length)
-    .join('')
-    .trimEnd()}${end}`;
-  // A value may hold what no name may.
-  return isRunName(short)
-    ? short
-    : `${Array.from(ablation)
-        .slice(0, LONGEST_NAME - 8)
-        .join('')
-        .trimEnd()} ${place}`;
+  return isRunName(name) ? name : nameEndingIn(name, `… ${place}`);
 }
 
 function merged(base: Table, own: Table): Table {

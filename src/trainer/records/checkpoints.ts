@@ -12,6 +12,8 @@ import { makeFolder } from '../../files/make-folder.ts';
 import { temporaryName } from '../../files/temporary-names.ts';
 import type { WireCheckpoint } from '../../schemas/training-records.ts';
 import { readManifest, writeManifest } from './checkpoint-manifest.ts';
+import { namesIn } from './names-in.ts';
+import { stepName } from './step-file.ts';
 
 /** The loop's own state. */
 export interface CheckpointContent {
@@ -114,7 +116,7 @@ export class Checkpoints {
     const { step, counters } = content;
     const wrong = Object.entries(counters).find(([, value]) => !Number.isFinite(value));
     if (wrong) throw new TrainingError(`Checkpoint counter ${wrong[0]} must be finite, got ${wrong[1]}`);
-    const base = `step-${String(step).padStart(6, '0')}`;
+    const base = stepName(step);
     const earlier = (await this.#places()).filter((place) => place.step === step);
     const name = earlier.length === 0 ? base : `${base}.${Math.max(...earlier.map(({ take }) => take)) + 1}`;
     const temporary = temporaryName(join(this.#directory, base));
@@ -150,11 +152,7 @@ export class Checkpoints {
 
   /** Newest first. */
   async #places(): Promise<Place[]> {
-    const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return [];
-      throw new ResultsError(`Cannot read ${this.#directory}: ${error.message}`, { cause: error });
-    });
-    return names
+    return (await namesIn(this.#directory))
       .map((name) => ({ name, parts: NAME.exec(name) }))
       .filter(({ parts }) => parts !== null)
       .map(({ name, parts }) => ({ name, step: Number(parts![1]), take: Number(parts![2] ?? 1) }))

@@ -11,6 +11,7 @@ import { createGunzip, createGzip, type Gunzip, type Gzip } from 'node:zlib';
 import { streamRegularFile } from '../../files/regular-file.ts';
 import { ResultsError } from '../../core/errors.ts';
 import { readLines, replaceFile } from '../../files/json-lines.ts';
+import { namesIn } from './names-in.ts';
 import { thinLine } from './trajectory-record.ts';
 
 /** Files of any kind in a folder of rollouts: of a step or phase, or the calls to models, later rewards or advantages of one. Another spelling of the step's number is not the trainer's. */
@@ -41,10 +42,7 @@ export interface Thinning {
 
 /** In the order of their steps. A missing folder has none. */
 export async function rolloutFiles(directory: string): Promise<RolloutFile[]> {
-  const names = await readdir(directory).catch((cause: NodeJS.ErrnoException) => {
-    if (cause.code === 'ENOENT') return [];
-    throw new ResultsError(`Cannot read ${directory}: ${cause.message}`, { cause });
-  });
+  const names = await namesIn(directory);
   const parts = names.map((name) => FILE.exec(name)).filter((match) => match !== null);
   const files = await Promise.all(
     parts.map(async ([name, written, step, thin, packed]): Promise<RolloutFile | null> => {

@@ -2,7 +2,7 @@
  * The rollouts of a run, one file per step, or one per phase of a step if a source plays several. A finished rollout is written before anything else happens. A
  * closing line marks the step as complete, and only then is it trained on. So a killed run never trains on a batch twice and never resamples a recorded rollout.
  */
-import { readdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ResultsError } from '../../core/errors.ts';
 import type { AskedRecord } from '../../core/model.ts';
@@ -12,12 +12,13 @@ import type { TraceFile } from '../../files/trace-file.ts';
 import type { TraceRecord } from '../../rollouts/trace-records.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { ClosingSchema, RestartSchema, type WireClosing, type WireRestart } from '../../schemas/training-records.ts';
+import { namesIn } from './names-in.ts';
 import { rewardsPath, writePaidRewards } from './paid-rewards.ts';
 import { recoverLines } from './recover-lines.ts';
 import { advantagesPath, writeAdvantages } from './step-advantages.ts';
 import { archiveRollouts, discardArchived, restoreRollouts, type Thinning } from './rollout-archive.ts';
 import { askedPath, StepAsked } from './step-asked.ts';
-import { isCompleteFile, readIds } from './step-file.ts';
+import { isCompleteFile, readIds, stepName } from './step-file.ts';
 import { parseTrajectory, trajectoryRecord } from './trajectory-record.ts';
 import type { CreditedBatch } from '../credit.ts';
 import type { Trajectory } from '../trajectory.ts';
@@ -136,11 +137,7 @@ export class RolloutFiles implements RolloutStore {
 
   /** Steps and phases that have a file, complete or not, ascending by step. */
   async phases(): Promise<PhaseName[]> {
-    const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return [];
-      throw new ResultsError(`Cannot read ${this.#directory}: ${error.message}`, { cause: error });
-    });
-    return names
+    return (await namesIn(this.#directory))
       .map((name) => STEP_FILE.exec(name))
       .filter((parts) => parts !== null && parts[2] !== ASKED)
       .map((parts) => ({ step: Number(parts![1]), phase: parts![2] }))
@@ -148,7 +145,7 @@ export class RolloutFiles implements RolloutStore {
   }
 
   #path(step: number, phase?: string): string {
-    return join(this.#directory, `step-${String(step).padStart(6, '0')}${phase === undefined ? '' : `.${phase}`}.jsonl`);
+    return join(this.#directory, `${stepName(step)}${phase === undefined ? '' : `.${phase}`}.jsonl`);
   }
 }
 

@@ -2,14 +2,13 @@
  * Rows that a source gives in addition to its trajectories, such as the programs that a policy invented: `source/<name>.jsonl`, one line each, with its step. As in
  * `metrics.jsonl`, a resumed run drops the lines of the steps that it takes again, so that no line is there twice.
  */
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ResultsError } from '../../core/errors.ts';
 import { keepLines, type Line, LineAppender } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { count, object } from '../../schemas/json-schema.ts';
 import { parseWire } from '../../schemas/results.ts';
 import type { TrajectoryBatch } from '../trajectory-source.ts';
+import { namesIn } from './names-in.ts';
 import { recoverLines } from './recover-lines.ts';
 
 export type SourceRows = NonNullable<TrajectoryBatch['records']>;
@@ -69,11 +68,7 @@ export class SourceFiles implements AsyncDisposable {
 
 /** Paths of the files, by name; none if there is no folder. */
 export async function sourceFiles(directory: string): Promise<string[]> {
-  const names = await readdir(directory).catch((cause: NodeJS.ErrnoException) => {
-    if (cause.code === 'ENOENT') return [];
-    throw new ResultsError(`Cannot read ${directory}: ${cause.message}`, { cause });
-  });
-  return names
+  return (await namesIn(directory))
     .filter((name) => NAME.test(name))
     .toSorted()
     .map((name) => join(directory, name));

@@ -4,6 +4,11 @@ import { readLines } from '../../files/json-lines.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { ClosingSchema, StepLineSchema, type WireClosing } from '../../schemas/training-records.ts';
 
+/** `step-000012`, the name of a step's files and folders. */
+export function stepName(step: number): string {
+  return `step-${String(step).padStart(6, '0')}`;
+}
+
 /** Far longer than a closing line. */
 const TAIL_BYTES = 1024;
 

@@ -20,8 +20,7 @@ export function trainingPaths(directory: string): TrainingPaths {
 export interface ConfigText {
   /** The run's name for people. */
   readonly name: string;
-  /** The text of config.toml. */
-  /** Free of secrets. */
+  /** The text of config.toml, free of secrets. */
   readonly config: string;
   readonly configDigest: string;
 }
