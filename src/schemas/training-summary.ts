@@ -84,6 +84,8 @@ export const trainingSummarySchema = closed(
       limit: numberOrNull,
       limit_reached: flag,
     }),
+    /** The update after which the policy was destroyed, the figures before and after it, and the flags of a new run that avoid it; absent without one. */
+    collapse: closed({ step: count, text, flags: listOf(text) }),
     /** Why steps changed no weight, as their events record it, most frequent first: `kind` is null for a run of an earlier version. Absent if none was skipped. */
     skip_reasons: listOf(closed({ kind: textOrNull, text, steps: count })),
     /** Rollouts of training by stop condition, most frequent first; absent without any. */

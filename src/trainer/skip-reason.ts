@@ -3,9 +3,9 @@
 /**
  * `constant`: no rollouts that are compared have different rewards. `failed`, `unplayed`: too few rollouts finished to be compared, because the others failed or
  * left the policy no room for a first token. `masked`: those that were cut short are left out, and no other is left. `overflow`: the variance of the rewards is not
- * finite. `not_finite`: a log-prob or a gradient. `diverged`: the KL was above `guards.skip_kl`. `no_loss`: no loss applies to a token.
+ * finite. `collapsed`: as `constant`, after an update that destroyed the policy. `not_finite`: a log-prob or a gradient. `diverged`: the KL was above `guards.skip_kl`. `no_loss`: no loss applies to a token.
  */
-export type SkipKind = 'constant' | 'failed' | 'unplayed' | 'masked' | 'overflow' | 'not_finite' | 'diverged' | 'no_loss';
+export type SkipKind = 'constant' | 'collapsed' | 'failed' | 'unplayed' | 'masked' | 'overflow' | 'not_finite' | 'diverged' | 'no_loss';
 
 export interface SkipReason {
   readonly kind: SkipKind;
@@ -15,6 +15,7 @@ export interface SkipReason {
 
 export const SKIP_REMEDIES: Readonly<Record<SkipKind, string>> = {
   constant: 'Sample more rollouts per row (-r), raise rollouts.temperature, or use easier rows (harder ones if all are solved)',
+  collapsed: 'Start a new run with a lower learning rate (--lr): this one goes on from the collapsed policy',
   failed: 'The alarms in events.jsonl have the errors: correct their cause',
   unplayed: 'Serve the model with a larger window (--max-model-len), or shorten the prompts: shorter rows, fewer or shorter passages',
   masked: 'Raise rollouts.max_tokens or the turns of the environment, or train on rollouts that were cut short (rollouts.truncated = "train")',

@@ -6,7 +6,7 @@ import { paintFor } from '../../reports/text/paint.ts';
 import { isUnderRounds } from '../command-line.ts';
 import type { TrainDisplay } from './train-arguments.ts';
 import { metricValue } from '../../trainer/training-observer.ts';
-import { nextTrainingCommands, resumeCommand, restingNotice } from '../../reports/training/next-training-commands.ts';
+import { nextTrainingCommands, restingNotice } from '../../reports/training/next-training-commands.ts';
 import { renderTrainingSummary } from '../../reports/training/render-training-summary.ts';
 import { supervisedCurves } from '../../reports/training/supervised-curves.ts';
 import { readTrainingSummary } from '../../reports/training/training-summary.ts';
@@ -31,9 +31,12 @@ export async function reportTraining(ended: EndedTraining, { display, note, reda
   const { summary, rows } = await concludeTraining(ended, { variables: process.env, redact, warn: (line) => note(`vf-train: ${line}`) });
   const notice = restingNotice(resting, summary.model);
   if (notice !== null) note(`vf-train: ${notice}`);
+  const options = { backend: wire.backend.kind, rows: evaluationRows, presets: ownPresets(config.environment.id), resumeFlags, resting };
+  const next = nextTrainingCommands(summary, config, options).map(({ why, command }) => ({ why, command: redact(command) }));
   if (display.json) {
     process.stdout.write(jsonLine(trainingSummaryToWire(summary)));
-    if (summary.resumable && !isUnderRounds()) note(`vf-train: continue this run with ${resumeCommand(summary.directory, resumeFlags)}`);
+    const [first] = summary.resumable && !isUnderRounds() ? next : [];
+    if (first !== undefined) note(`vf-train: ${first.why} with ${first.command}`);
     return;
   }
   const paint = paintFor(process.stdout, { plain: display.plain });
@@ -43,8 +46,6 @@ export async function reportTraining(ended: EndedTraining, { display, note, reda
     return value === null ? [] : [{ step: row.step, value }];
   });
   const losses = supervisedCurves(rows).training;
-  const options = { backend: wire.backend.kind, rows: evaluationRows, presets: ownPresets(config.environment.id), resumeFlags, resting };
-  const next = nextTrainingCommands(summary, config, options).map(({ why, command }) => ({ why, command: redact(command) }));
   process.stdout.write(printable(`\n${renderTrainingSummary(summary, { columns, paint, rewards, losses, evaluationLabel, next })}`));
 }
 

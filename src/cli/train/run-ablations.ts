@@ -175,14 +175,15 @@ class AblationPlayer {
       },
     });
     const { reason, message, resumeFlags = [] } = outcome;
+    const ended: TrainingSummary = summary!;
     // Its flags would continue the run with settings of its own, in no group of the table.
-    if (resumeFlags.includes('--allow-changes')) this.#diverged.push(planned);
+    if (resumeFlags.includes('--allow-changes') || ended.collapse !== undefined) this.#diverged.push(planned);
     if (reason === 'interrupted') this.#interrupt();
     if (reason === 'stopped' && this.#code === EXIT.done) this.#code = cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
     const spent = cost === null ? {} : { usd: cost.usd };
     await directory.update(index, { state: reason, reason: message === null ? null : context.redact(message), ...spent });
-    this.#note(endText(summary!, totalSteps(setup.config)));
-    return summary!;
+    this.#note(endText(ended, totalSteps(setup.config)));
+    return ended;
   }
 
   #interrupt(): void {
@@ -210,7 +211,7 @@ class AblationPlayer {
 function divergedText(runs: readonly PlannedTraining[], file: string): string {
   const [{ run }] = runs as [PlannedTraining];
   const swept = run.values.map(({ path }) => path.join('.')).find((key) => key.endsWith('learning_rate'));
-  const which = `${plural(runs.length, 'run')} stopped because of the learning rate, first ${run.label}`;
+  const which = `${plural(runs.length, 'run')} stopped or collapsed in a way that a lower learning rate may avoid, first ${run.label}`;
   if (swept === undefined) return `${which}. Lower it in ${file}, and start again without -R, so that all runs have the same one`;
   return `${which}. Lower it in [ablation.sweep] of ${file}; -R then plays the runs that are new`;
 }

@@ -26,7 +26,24 @@ interface NextOptions {
 }
 
 export function nextTrainingCommands(summary: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
-  return [...bestFirst(summary, config, options), ...afterRun(summary, config, options)];
+  return [...trainAgain(summary), ...bestFirst(summary, config, options), ...afterRun(summary, config, options)];
+}
+
+/** A run goes on from its last weights, so that only a new one undoes an update that destroyed them. */
+function trainAgain({ collapse, directory, baseModel }: TrainingSummary): NextCommand[] {
+  if (collapse === undefined) return [];
+  return [
+    {
+      why: 'train again with a lower learning rate: this run has collapsed',
+      command: ownCommand('vf-train', [...settingsWords(directory, baseModel), ...collapse.flags]),
+    },
+  ];
+}
+
+/** The settings of a run, for a new one. On another machine, a bundled model is in another place. */
+function settingsWords(directory: string, baseModel: string): string[] {
+  const bundled = bundledName(baseModel);
+  return [displayPath(join(directory, 'config.toml')), ...(bundled === null ? [] : ['-m', bundled])];
 }
 
 /** The best adapter, if evaluations say that the run ended worse. */
@@ -44,7 +61,8 @@ function bestFirst({ best, heldOut, resumable, ...summary }: TrainingSummary, co
 }
 
 function afterRun(summary: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
-  const { resumable, directory, adapter } = summary;
+  const { resumable, directory, adapter, collapse, reason } = summary;
+  if (resumable && collapse !== undefined && reason === 'stopped') return [];
   if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory, options.resumeFlags) }];
   if (adapter === null) return [];
   const baseUrl = servingUrl(config, options);
@@ -130,8 +148,7 @@ function afterEmbedded(
 ): NextCommand[] {
   const bundled = bundledName(baseModel);
   const onGpu = 'repeat it on a GPU machine with vLLM and PyTorch in its python3 (check with vf-doctor)';
-  // On another machine, a bundled model is in another place.
-  const words = [displayPath(join(directory, 'config.toml')), ...(bundled === null ? [] : ['-m', bundled]), '--launch', '--python', 'python3'];
+  const words = [...settingsWords(directory, baseModel), '--launch', '--python', 'python3'];
   const commands = [evaluatedHere(config, options), { why: onGpu, command: ownCommand('vf-train', words) }];
   return bundled === null ? commands : [...commands, ...withRealModel(config.environment.id, options.presets)];
 }

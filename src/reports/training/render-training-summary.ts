@@ -98,6 +98,7 @@ function addFigures(report: Report, summary: TrainingSummary): void {
   const perSecond = (rate: number | null) => (rate === null ? '' : ` (${figureText(rate)}/s)`);
   report.line('steps', `${countText(stepsApplied)} applied, ${countText(stepsSkipped)} skipped`, stepsSkipped === 0 ? 'dim' : 'yellow');
   addSkipReasons(report, summary);
+  addCollapse(report, summary);
   if (supervised !== null)
     report.line('rows', `${countText(supervised.demonstrations)} supervised, with ${plural(supervised.tokens, 'token')} to learn`);
   if (isPlayed(summary)) addRolloutFigures(report, summary);
@@ -149,6 +150,11 @@ function addSkipReasons(report: Report, { skipReasons = [], stepsApplied, stepsS
     const remedy = skipRemedy(kind);
     report.line('', `${isNone ? 'No weight changed' : `${countText(steps)} skipped`}: ${text}.${remedy === null ? '' : ` ${remedy}.`}`);
   }
+}
+
+function addCollapse(report: Report, { collapse }: TrainingSummary): void {
+  if (collapse === undefined) return;
+  report.line('collapsed', `${collapse.text[0]!.toUpperCase()}${collapse.text.slice(1)}. Start a new run with ${collapse.flags.join(' ')}.`, 'red');
 }
 
 /** For example `sampling 61 %, evaluation 20 %, ...`, the largest first; leaves out shares that round to 0. */

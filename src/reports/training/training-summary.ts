@@ -8,18 +8,19 @@ import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { type KeptBest, readBest } from '../../trainer/records/best-version.ts';
 import { evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { readSkippedSteps, type SkippedSteps } from '../../trainer/records/event-log.ts';
+import { collapseIn } from '../../trainer/records/collapse.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { STOP_PREFIX } from '../../trainer/records/metrics.ts';
 import { sourceFiles } from '../../trainer/records/source-files.ts';
 import type { TrainingPaths, TrainingOutcome } from '../../trainer/training-session.ts';
-import { totalSteps } from '../../trainer/config/training-schedule.ts';
+import { lowerRate, totalSteps } from '../../trainer/config/training-schedule.ts';
 import { metricValue } from '../../trainer/training-observer.ts';
 import { CREDIT_PREFIX } from '../../trainer/credit.ts';
 import { creditMetrics } from './credit-metrics.ts';
 import { type LossAt, supervisedCurves } from './supervised-curves.ts';
 
 export interface TrainingRecord {
-  readonly config: Pick<TrainingConfig, 'name' | 'steps' | 'sft' | 'environment' | 'model'>;
+  readonly config: Pick<TrainingConfig, 'name' | 'steps' | 'sft' | 'environment' | 'model' | 'optimizer'>;
   /** All rows of the run, each step once. */
   readonly rows: readonly MetricsRow[];
   readonly outcome: TrainingOutcome;
@@ -80,6 +81,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
   const stops = stopConditions(steps);
   const credit = creditFigures(steps);
   const { tokens, seconds } = workOf(steps, evaluations);
+  const collapse = collapseIn(rows);
   const stepSeconds = total('step_seconds');
   const skipped = steps.filter(isSkipped).length;
   const { reason, message, step, version, model, directory, adapter, checkpoint, plots, events, failedRollouts, resumable } = outcome;
@@ -104,6 +106,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
       failed: total('rollouts_failed') + failedRollouts,
       ...(unplayed === 0 ? {} : { unplayed }),
     },
+    ...(collapse === null ? {} : { collapse: { ...collapse, flags: [...lowerRate(config, collapse.step)] } }),
     ...(skipReasons.length === 0 ? {} : { skipReasons: [...skipReasons] }),
     ...(stops.length === 0 ? {} : { stopConditions: Object.fromEntries(stops) }),
     ...(credit.length === 0 ? {} : { credit }),

@@ -35,11 +35,16 @@ export function adamOptions(config: Pick<TrainingConfig, 'optimizer' | 'sft' | '
 /** A rate at which LoRA usually trains: that of the small models of the presets `laptop`. */
 const USUAL_RATE = 1e-3;
 
-/** The flags of `-R` that lower the learning rate of a step: to a tenth of its peak, at most `USUAL_RATE`. */
-export function lowerRateFlags({ optimizer, sft }: Pick<TrainingConfig, 'optimizer' | 'sft'>, step: number): readonly string[] {
+/** The flags that lower the learning rate of a step, for a new run: to a tenth of its peak, at most `USUAL_RATE`. */
+export function lowerRate({ optimizer, sft }: Pick<TrainingConfig, 'optimizer' | 'sft'>, step: number): readonly string[] {
   const supervised = step <= supervisedSteps({ sft }) ? sft.learningRate : null;
   const lower = settingNumber(Math.min(Number(((supervised ?? optimizer.learningRate) / 10).toPrecision(2)), USUAL_RATE));
-  return ['--allow-changes', ...(supervised === null ? ['--lr', lower] : ['--set', `sft.learning_rate=${lower}`])];
+  return supervised === null ? ['--lr', lower] : ['--set', `sft.learning_rate=${lower}`];
+}
+
+/** The same, for `-R`. */
+export function lowerRateFlags(config: Pick<TrainingConfig, 'optimizer' | 'sft'>, step: number): readonly string[] {
+  return ['--allow-changes', ...lowerRate(config, step)];
 }
 
 /** The flags of `-R` that let a run take as many further steps on rollouts; none for a run without such steps. */

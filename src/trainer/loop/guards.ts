@@ -2,10 +2,11 @@
 import { settingNumber } from '../../core/setting-number.ts';
 import { type PublishError, TrainingError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { CollapseWatch } from '../records/collapse.ts';
 import { SKIP_REMEDIES, type SkipReason } from '../skip-reason.ts';
 import type { LossTerm } from '../token-loss.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
-import type { TrainingEvent } from '../training-observer.ts';
+import type { MetricsRow, TrainingEvent } from '../training-observer.ts';
 import { lossNames, type PolicyUpdate } from './update-policy.ts';
 
 /** While publishing fails, every further step is staler. */
@@ -20,9 +21,14 @@ export interface GuardsStart {
   readonly spentUsd?: () => number | null;
   /** @default none */
   readonly losses?: readonly Pick<LossTerm, 'name' | 'roles'>[];
+  /** Rows of earlier processes of the run. @default none */
+  readonly rows?: readonly MetricsRow[];
+  /** The flags that lower the learning rate of a step in a new run. @default none */
+  readonly lowerRate?: (step: number) => readonly string[];
 }
 
 export interface StepNotice {
+  readonly step: number;
   readonly trajectories: readonly Trajectory[];
   /** By their names in metrics.ts. */
   readonly values: Readonly<Record<string, number | null>>;
@@ -35,6 +41,8 @@ export class Guards {
   /** The name of a loss by each role that it applies to; emptied at the first step with rollouts. */
   readonly #lossesOfRole: Map<string, string>;
   readonly #spentUsd: () => number | null;
+  readonly #collapse: CollapseWatch;
+  readonly #lowerRate: (step: number) => readonly string[];
   #skipped: number;
   #failedPublishes = 0;
   /** Updates since the version that serves. Infinity if the session resumed a run and has not published yet. */
@@ -42,7 +50,7 @@ export class Guards {
 
   constructor(
     config: TrainingConfig['guards'],
-    { skipped, isServed, losses = [], spentUsd = () => 0 }: GuardsStart,
+    { skipped, isServed, losses = [], spentUsd = () => 0, rows = [], lowerRate = () => [] }: GuardsStart,
     report: (event: Omit<TrainingEvent, 'step'>) => void,
   ) {
     this.#config = config;
@@ -50,6 +58,8 @@ export class Guards {
     this.#unserved = isServed ? 0 : Infinity;
     this.#report = report;
     this.#spentUsd = spentUsd;
+    this.#collapse = new CollapseWatch(rows);
+    this.#lowerRate = lowerRate;
     this.#lossesOfRole = new Map(losses.flatMap(({ name, roles }) => (roles ?? []).map((role) => [role, name] as const)));
   }
 
@@ -76,10 +86,11 @@ export class Guards {
 
   /**
    * Counts the step. Returns the error that ends the run after too many such steps in a row. Throw it only once the earlier steps are saved.
-   * @param reason why the step changed nothing; null if it was applied
+   * @param found why the step changed nothing; null if it was applied
    * @param lowerRate the flags that lower the learning rate
    */
-  step(reason: SkipReason | null, lowerRate: readonly string[] = []): TrainingError | null {
+  step(found: SkipReason | null, lowerRate: readonly string[] = []): TrainingError | null {
+    const reason = this.#sinceCollapse(found);
     if (reason === null) {
       this.#skipped = 0;
       this.#unserved++;
@@ -89,9 +100,25 @@ export class Guards {
     this.#report({ kind: 'step_skipped', message: `No update: ${reason.text}`, reason: reason.kind });
     if (this.#skipped < this.#config.maxSkippedSteps) return null;
     return new TrainingError(
-      `Stopped after ${this.#skipped} steps in a row without an update (guards.max_skipped_steps); the last: ${reason.text}. ${SKIP_REMEDIES[reason.kind]}`,
+      `Stopped after ${this.#skipped} steps in a row without an update (guards.max_skipped_steps); the last: ${reason.text}. ${this.#remedyOf(reason)}`,
       { resumeFlags: this.#afterSkips(reason, lowerRate) },
     );
+  }
+
+  /** Rewards that are all equal after a collapse are its consequence. */
+  #sinceCollapse(reason: SkipReason | null): SkipReason | null {
+    const { found } = this.#collapse;
+    if (reason?.kind !== 'constant' || found === null) return reason;
+    return { kind: 'collapsed', text: `${reason.text}, after the policy collapsed in the update of step ${found.step}` };
+  }
+
+  #remedyOf({ kind }: SkipReason): string {
+    const { found } = this.#collapse;
+    return kind === 'collapsed' && found !== null ? `Figures: ${found.text}. ${this.#newRun(found.step)}` : SKIP_REMEDIES[kind];
+  }
+
+  #newRun(step: number): string {
+    return `Start a new run with ${this.#lowerRate(step).join(' ')}: this one goes on from the collapsed policy`;
   }
 
   /** The sampling of a run cannot change, but further rows may have rewards that differ. What is wrong outside the run is corrected there. */
@@ -117,8 +144,10 @@ export class Guards {
     });
   }
 
-  /** Reports sequences that an update left out, and roles of losses that no rollout has. */
-  notice({ trajectories, values, update }: StepNotice): void {
+  /** Reports an update that destroyed the policy, sequences that an update left out, and roles of losses that no rollout has. */
+  notice({ step, trajectories, values, update }: StepNotice): void {
+    const collapse = this.#collapse.see({ kind: 'step', step, values });
+    if (collapse !== null) this.#report({ kind: 'alarm', message: `The policy has collapsed: ${collapse.text}. ${this.#newRun(collapse.step)}` });
     const dropped = values['sequences_dropped'] ?? 0;
     // If nothing was updated, `step` reports the reason.
     if (dropped > 0 && update.applied > 0) {
@@ -181,6 +210,9 @@ export class Guards {
       ),
     ].filter((alarm) => alarm !== null);
     const [first] = alarms;
+    const { found } = this.#collapse;
+    if (onAlarm === 'stop' && found !== null)
+      throw new TrainingError(`Stopped by an alarm: the policy has collapsed: ${found.text}. ${this.#newRun(found.step)}`);
     for (const { message } of alarms) this.#report({ kind: 'alarm', message });
     if (first === undefined || onAlarm !== 'stop') return;
     if (first.key === 'guards.max_log_prob_difference') throw new TrainingError(`Stopped by an alarm: ${first.message}, then continue with -R`);

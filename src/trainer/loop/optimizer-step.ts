@@ -11,6 +11,7 @@ import { type Evaluated, evaluateTerms, takes, termCounts, type TermValues } fro
 import { halves, type PassOptions } from '../gradients/log-prob-pass.ts';
 import { type MicroBatch, microBatchOf, packBatches } from '../gradients/pack-batches.ts';
 import type { PhaseClock } from './phase-clock.ts';
+import type { MeasuredSequence } from './update-shift.ts';
 
 export interface OptimizerStepOptions extends PassOptions {
   readonly terms: readonly LossTerm[];
@@ -41,6 +42,8 @@ export interface OptimizerStep {
   /** Names of the losses whose gradient was not finite. */
   readonly brokenLosses: readonly string[];
   readonly difference: LogProbDifference;
+  /** The log-probs of the sequences under the weights before the first update of the batch; empty after it. */
+  readonly before: readonly MeasuredSequence[];
 }
 
 /** |log π trainer − log π server| over tokens sampled by the version being trained. */
@@ -60,6 +63,7 @@ const NOTHING: OptimizerStep = {
   dropped: 0,
   brokenLosses: [],
   difference: { tokens: 0, sum: 0, max: 0 },
+  before: [],
 };
 
 /** @param dropped sequences of the step that were dropped before: they count in the divisors, as those do that are dropped here */
@@ -129,6 +133,7 @@ interface MicroStep {
   readonly dropped: number;
   readonly brokenLosses: readonly string[];
   readonly difference: LogProbDifference;
+  readonly before: readonly MeasuredSequence[];
 }
 
 const DROPPED: MicroStep = {
@@ -139,6 +144,7 @@ const DROPPED: MicroStep = {
   dropped: 1,
   brokenLosses: [],
   difference: NOTHING.difference,
+  before: [],
 };
 
 async function microStep(
@@ -187,6 +193,7 @@ async function microStep(
     dropped: 0,
     brokenLosses: [],
     difference: differenceOf(members, logProbs, offsets, version),
+    before: version === null ? [] : members.map((sequence, i) => ({ sequence, logProbs: logProbs.subarray(offsets[i], offsets[i + 1]) })),
   };
 }
 
@@ -237,5 +244,6 @@ function merged(parts: readonly MicroStep[]): MicroStep {
       sum: sum(({ difference }) => difference.sum),
       max: parts.reduce((most, { difference }) => Math.max(most, difference.max), 0),
     },
+    before: parts.flatMap(({ before }) => before),
   };
 }

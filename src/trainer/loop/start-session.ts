@@ -7,6 +7,7 @@ import { openCredit } from '../credit/registry.ts';
 import type { Credit } from '../credit.ts';
 import { ServedPolicy, VersionNames } from '../publisher/served-policy.ts';
 import type { Checkpoint } from '../records/checkpoints.ts';
+import { readMetrics } from '../records/metrics-journal.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import { AheadSource } from '../sources/ahead-source.ts';
 import { groupPlayer } from '../sources/play-group.ts';
@@ -26,7 +27,7 @@ import { Progress } from './progress.ts';
 import { servePolicyAtStart, type Serving } from './serve-policy.ts';
 import { TokenBudget } from '../gradients/token-budget.ts';
 import type { TrainingEvent } from '../training-observer.ts';
-import { supervisedSteps, totalSteps } from '../config/training-schedule.ts';
+import { lowerRate, supervisedSteps, totalSteps } from '../config/training-schedule.ts';
 import type { DemonstrationSet, TrainingRun, TrainingSession } from '../training-session.ts';
 import { Validation } from './validation.ts';
 
@@ -91,7 +92,18 @@ export async function startSession(
   const isFresh = start.version === 0 && config.model.initialAdapter === null;
   const skipped = checkpoint?.counters['skipped_steps'] ?? 0;
   const spending = run.spentUsd === undefined ? {} : { spentUsd: run.spentUsd };
-  const guards = new Guards(config.guards, { skipped, isServed: isFresh, losses: run.losses, ...spending }, report);
+  const guards = new Guards(
+    config.guards,
+    {
+      skipped,
+      isServed: isFresh,
+      losses: run.losses,
+      ...spending,
+      rows: await readMetrics(directory.paths.metrics),
+      lowerRate: (step) => lowerRate(config, step),
+    },
+    report,
+  );
   const budget = new TokenBudget(Math.min(config.backend.maxTokens, session.backend.capabilities.maxTokens), {
     counters: budgetAtStart(checkpoint, config),
     lost: lostToMemory,

@@ -11,6 +11,7 @@ import { batchReason } from './batch-reason.ts';
 import type { PhaseClock } from './phase-clock.ts';
 import { adamOptions, lossesOfStep, lowerRateFlags, splitOfStep, temperatureOfStep } from '../config/training-schedule.ts';
 import { weightsFault } from '../records/usable-version.ts';
+import { updateShift } from './update-shift.ts';
 import { type PolicyUpdate, updatePolicy } from './update-policy.ts';
 
 export interface StepParts extends Omit<PassOptions, 'temperature'> {
@@ -67,7 +68,10 @@ export async function trainStep(step: number, version: number, parts: StepParts)
     throw takenBack(step, fault, config);
   }
   const { reason } = update;
-  if (reason === null) return { batch, work, update };
+  if (reason === null) {
+    const shift = await timer.measure('forward', () => updateShift(update.before, pass));
+    return { batch, work, update: { ...update, values: { ...update.values, ...shift } } };
+  }
   return { batch, work, update: { ...update, reason: batchReason(reason, batch.trajectories, config.algorithm.advantage.scope) } };
 }
 

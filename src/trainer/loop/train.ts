@@ -124,7 +124,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     records.row({ kind: 'step', step, values });
     await records.rollouts.credit(work, step);
     await records.sourceTexts(batch);
-    guards.notice({ ...batch, values, update });
+    guards.notice({ step, ...batch, values, update });
     budget.finishStep();
     skipped = update.reason;
     const lowerRate = lowerRateFlags(config, step);

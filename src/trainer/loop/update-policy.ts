@@ -11,6 +11,7 @@ import { logProbPass, type PassOptions } from '../gradients/log-prob-pass.ts';
 import { intoMinibatches } from './minibatches.ts';
 import { type OptimizerStep, optimizerStep } from './optimizer-step.ts';
 import type { PhaseClock } from './phase-clock.ts';
+import type { MeasuredSequence } from './update-shift.ts';
 
 export interface UpdateOptions extends PassOptions {
   readonly algorithm: Pick<TrainingConfig['algorithm'], 'oldLogProbs' | 'minibatches' | 'epochs'>;
@@ -35,6 +36,8 @@ export interface PolicyUpdate {
   readonly diverged: number;
   /** Tokens through forward and backward passes. */
   readonly forwardedTokens: number;
+  /** The log-probs of sequences before the first optimiser step. */
+  readonly before: readonly MeasuredSequence[];
   /** By their names in metrics.ts. */
   readonly values: Readonly<Record<string, number | null>>;
 }
@@ -67,6 +70,7 @@ export async function updatePolicy(work: CreditedBatch, losses: readonly LossTer
     reason: applied > 0 ? null : emptyReason(work, { steps, dropped, brokenLosses }),
     brokenLosses,
     diverged: steps.filter(({ outcome }) => outcome === 'diverged').length,
+    before: steps.flatMap((step) => step.before),
     forwardedTokens: steps.reduce((sum, { forwardedTokens }) => sum + forwardedTokens, 0),
     values: { learning_rate: adam.learningRate, ...updateValues(steps, losses, dropped), tokens_dropped: droppedTokens },
   };

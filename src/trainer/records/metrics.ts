@@ -152,6 +152,9 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     kl: 'Mean KL estimate of the penalty, in the loss or in the reward, clamped, before its coefficient.',
     log_prob_difference_mean: 'Mean |log π trainer - log π server| of trained tokens before the first update; null if another version sampled them.',
     log_prob_difference_max: 'Largest |log π trainer - log π server| of these tokens.',
+    update_log_prob_before:
+      'Mean log π per token of the shortest sequences of the step, at most eight, before its update; absent if no weight changed.',
+    update_log_prob_after: 'The same after the update. A fall of more than 2 nats is an alarm: the learning rate is far too high.',
     probe_difference_mean: "Mean |Δ log-prob| between server and trainer in the publisher's probe of the new version.",
     probe_difference_max: 'Largest |Δ log-prob| in that probe.',
   }),

@@ -15,6 +15,7 @@ export function trainingRecord({
       name: 'nano',
       steps: 30,
       sft: someConfig().sft,
+      optimizer: someConfig().optimizer,
       environment: { id: 'search-r1', args: { dataset: 'fact-world' }, evalArgs: { data_split: 'test' } },
       model: { path: 'models/nano-base', initialAdapter: null },
     },

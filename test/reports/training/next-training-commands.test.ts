@@ -20,6 +20,20 @@ const launched = configOf({ base_url: null, model: null, api_key_var: null, laun
 const embedded = configOf({ base_url: null, model: null, api_key_var: null, launch: null, embedded: {} });
 
 describe('nextTrainingCommands', () => {
+  it('trains again with a lower learning rate where an update destroyed the policy, and does not continue a run that this stopped', () => {
+    const rows = [{ kind: 'step', step: 1, values: { learning_rate: 50, update_log_prob_before: -0.5, update_log_prob_after: -18 } }] as const;
+    const collapsed = (outcome: object) => {
+      const { config, ...record } = trainingRecord({ rows, outcome });
+      return trainingSummary({ ...record, config: { ...config, optimizer: { ...config.optimizer, learningRate: 50 } } });
+    };
+    const stopped = nextTrainingCommands(collapsed({ reason: 'stopped', resumable: true }), remote, { backend: 'embedded', presets }).map(
+      ({ command }) => command,
+    );
+    expect(stopped).toEqual([expect.stringMatching(/vf-train(\.js)? outputs\/train\/nano--0a1b2c3d\/config\.toml -m nano-base --lr 0\.001$/)]);
+    const interrupted = nextTrainingCommands(collapsed({ reason: 'interrupted', resumable: true }), remote, { backend: 'embedded', presets });
+    expect(interrupted.map(({ why }) => why)).toEqual(['train again with a lower learning rate: this run has collapsed', 'continue this run']);
+  });
+
   it('continues what can be continued', () => {
     const summary = trainingSummary(trainingRecord({ outcome: { reason: 'interrupted', resumable: true } }));
     expect(nextTrainingCommands(summary, remote, { backend: 'embedded', presets })).toEqual([

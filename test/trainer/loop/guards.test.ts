@@ -124,11 +124,62 @@ describe('Guards.watch', () => {
   });
 });
 
+describe('Guards after an update that destroyed the policy', () => {
+  const destroyed = {
+    step: 4,
+    trajectories: ROLLOUTS,
+    values: { learning_rate: 50, update_log_prob_before: -0.46, update_log_prob_after: -18.55 },
+    update: { applied: 1, brokenLosses: [], diverged: 0 },
+  };
+  const collapsed = (options: object) => guards(options, { skipped: 0, lowerRate: (step) => ['--lr', `0.00${step}`] });
+
+  it('raise one alarm at once, with the figures and the flags of a new run', () => {
+    const { guards: guard, events } = collapsed({});
+    guard.notice(destroyed);
+    guard.notice({ ...destroyed, step: 5 });
+    expect(events).toEqual([
+      {
+        kind: 'alarm',
+        message:
+          'The policy has collapsed: the update of step 4, at the learning rate 50, lowered the mean log-prob of texts of that step from -0.46 to -18.6 nats per token. ' +
+          'Start a new run with --lr 0.004: this one goes on from the collapsed policy',
+      },
+    ]);
+  });
+
+  it('say so of steps with equal rewards, and advise a new run when they stop it', () => {
+    const { guards: guard, events } = collapsed({ max_skipped_steps: 2 });
+    guard.notice(destroyed);
+    expect(guard.step(CONSTANT)).toBeNull();
+    const stopped = guard.step(CONSTANT);
+    expect(events.at(-1)).toMatchObject({
+      reason: 'collapsed',
+      message: 'No update: all constant, after the policy collapsed in the update of step 4',
+    });
+    expect(stopped?.message).toMatch(/from -0\.46 to -18\.6 nats per token\. Start a new run with --lr 0\.004/);
+    expect(stopped?.message).not.toContain('Sample more rollouts');
+    expect(stopped?.resumeFlags).toEqual([]);
+  });
+
+  it('know it from the rows of an earlier process', () => {
+    const { guards: guard, events } = guards({}, { rows: [{ kind: 'step', step: 4, values: destroyed.values }] });
+    guard.notice({ ...destroyed, step: 5 });
+    guard.step(CONSTANT);
+    expect(events.map(({ kind, reason }) => [kind, reason])).toEqual([['step_skipped', 'collapsed']]);
+  });
+
+  it('stop the run where an alarm does', () => {
+    const { guards: guard } = collapsed({ on_alarm: 'stop' });
+    guard.notice(destroyed);
+    expect(() => guard.watch({})).toThrow(/^Stopped by an alarm: the policy has collapsed: .* Start a new run with --lr 0\.004/);
+  });
+});
+
 describe('Guards.notice', () => {
   const update = { applied: 1, brokenLosses: [], diverged: 0 };
   const noticed = (notice: object, losses: readonly Pick<LossTerm, 'name' | 'roles'>[] = []) => {
     const { events, guards: guard } = guards({}, { losses });
-    for (const each of [notice, notice]) guard.notice({ trajectories: ROLLOUTS, values: {}, update, ...each });
+    for (const each of [notice, notice]) guard.notice({ step: 1, trajectories: ROLLOUTS, values: {}, update, ...each });
     return events;
   };
 

@@ -111,3 +111,23 @@ describe('tokens without a finite log-prob of the sampler', () => {
     expect(alarms[0]).toMatch(/^\d+ tokens were left out of the update \(tokens_dropped\): the old or the reference policy has no finite log-prob/);
   });
 });
+
+describe('a learning rate that is far too high', () => {
+  it.each([5, 50])('raises an alarm in its first step, with the log-probs before and after: %s', async (rate) => {
+    await run({ optimizer: { learning_rate: rate } });
+    const [first] = await rowsOf(path);
+    const [before, after] = [first!['update_log_prob_before'] as number, first!['update_log_prob_after'] as number];
+    expect(before - after).toBeGreaterThan(2);
+    const alarms = (await eventsOf(path)).filter(({ message }) => message.startsWith('The policy has collapsed'));
+    expect(alarms).toHaveLength(1);
+    expect(alarms[0]).toMatchObject({ kind: 'alarm', step: 1 });
+    expect(alarms[0]!.message).toContain('Start a new run with --lr 0.001');
+  });
+
+  it('is none where the policy learns', async () => {
+    await run({});
+    const rows = await rowsOf(path);
+    for (const row of rows) expect(Math.abs((row['update_log_prob_before'] as number) - (row['update_log_prob_after'] as number))).toBeLessThan(0.1);
+    expect((await eventsOf(path)).filter(({ kind }) => kind === 'alarm')).toEqual([]);
+  });
+});
