@@ -1,6 +1,7 @@
 /** Requests to one repository of a Hugging Face hub through `@huggingface/hub`: the token, deadlines, retries, and errors that say what to do. */
 import { join } from 'node:path';
 import type { Dispatcher } from 'undici';
+import { countText } from '../core/count-text.ts';
 import { readRegularFileSync } from '../files/regular-file.ts';
 import { CancelledError, causeText, ConfigError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
@@ -211,7 +212,7 @@ function cutAt(mostBytes: number, response: Response): Response {
   const counted = new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {
       bytes += chunk.length;
-      if (bytes > mostBytes) controller.error(new ConfigError(`The hub answered with more than ${mostBytes} bytes.`));
+      if (bytes > mostBytes) controller.error(new ConfigError(`The hub answered with more than ${countText(mostBytes)} bytes.`));
       else controller.enqueue(chunk);
     },
   });

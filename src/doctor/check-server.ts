@@ -111,9 +111,15 @@ function tokenFindings(probe: PolicyProbe, { target, contextTokens, played }: Se
   }
   const maxTokens = target.config?.rollouts.maxTokens ?? null;
   if (maxTokens !== null && maxTokens >= (probe.maxModelLen ?? Infinity)) {
-    findings.push(missing('window', `${probe.maxModelLen} tokens for prompt and generation; rollouts.max_tokens alone is ${maxTokens}`, remedy));
+    findings.push(
+      missing(
+        'window',
+        `${countText(probe.maxModelLen!)} tokens for prompt and generation; rollouts.max_tokens alone is ${countText(maxTokens)}`,
+        remedy,
+      ),
+    );
   } else if (contextTokens !== null && probe.maxModelLen !== null) {
-    const text = `${probe.maxModelLen} tokens; the environment's longest rollout needs ${contextTokens}`;
+    const text = `${countText(probe.maxModelLen)} tokens; the environment's longest rollout needs ${countText(contextTokens)}`;
     findings.push(probe.maxModelLen >= contextTokens ? ok('window', text) : warning('window', `${text}: longer ones will be cut short`, remedy));
   }
   return findings;

@@ -1,5 +1,6 @@
 /** Reads a small file at once, which may also be a pipe that a password manager serves. */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { countText } from '../core/count-text.ts';
 import { ConfigError } from '../core/errors.ts';
 import { openRegularFileSync } from './regular-file.ts';
 
@@ -33,7 +34,7 @@ export function readSmallFileSync(path: string, { mostBytes, pipeMs }: SmallFile
         );
       else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, POLL_MS);
     }
-    throw new ConfigError(`${path} is longer than ${mostBytes} bytes; it must be a small file`);
+    throw new ConfigError(`${path} is longer than ${countText(mostBytes)} bytes; it must be a small file`);
   } finally {
     closeSync(file);
   }

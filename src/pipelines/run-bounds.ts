@@ -1,5 +1,6 @@
 /** What keeps the loops of a pipeline from running without end and without a stop. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { countText } from '../core/count-text.ts';
 import { PipelineError } from './pipeline-error.ts';
 
 /** Loops within loops multiply their rounds. */
@@ -20,7 +21,7 @@ export class RunBounds {
   /** Throws PipelineError. `number`: of the call that begins, from 1. */
   assertCall(number: number): void {
     if (number <= MOST_CALLS) return;
-    throw new PipelineError(`The pipeline has made ${MOST_CALLS} calls and is not at its end; lower the times of loops within loops`, {
+    throw new PipelineError(`The pipeline has made ${countText(MOST_CALLS)} calls and is not at its end; lower the times of loops within loops`, {
       failure: 'value',
     });
   }

@@ -1,5 +1,6 @@
 /** The tokenizer of a Hugging Face directory. The library encodes; decoding uses the byte table, so that it is the same here and in the engine's threads. */
 import { Tokenizer } from '@huggingface/tokenizers';
+import { countText } from '../core/count-text.ts';
 import { libraryText } from '../core/errors.ts';
 import type { ByteSource } from '../files/byte-source.ts';
 import type { JsonObject } from '../files/source-text.ts';
@@ -80,7 +81,9 @@ function sizeOf({ vocabulary, addedTokens }: TokenizerFiles, path: string): numb
   let largest = -1;
   const see = (spelling: string, id: number) => {
     if (id >= MOST_TOKENS)
-      throw new TokenizerError(`The token ${spelling} of ${path} has id ${id}; a tokenizer has at most ${MOST_TOKENS} tokens. Save it again.`);
+      throw new TokenizerError(
+        `The token ${spelling} of ${path} has id ${id}; a tokenizer has at most ${countText(MOST_TOKENS)} tokens. Save it again.`,
+      );
     largest = Math.max(largest, id);
   };
   for (const spelling in vocabulary) see(spelling, vocabulary[spelling]!);
@@ -129,7 +132,7 @@ class LibraryTokenizer implements ModelTokenizer {
     } catch (cause) {
       if (!(cause instanceof TimeExceeded)) throw cause;
       throw new TokenizerError(
-        `The tokenizer in ${this.#directory} took more than ${limitMs / 1000} s to divide a text of ${text.length} characters, so its pattern may never end. Use the tokenizer of a model that you trust.`,
+        `The tokenizer in ${this.#directory} took more than ${limitMs / 1000} s to divide a text of ${countText(text.length)} characters, so its pattern may never end. Use the tokenizer of a model that you trust.`,
         { cause },
       );
     }

@@ -5,6 +5,7 @@
  */
 import type { Dispatcher } from 'undici';
 import { abortError, onAbort } from '../core/abort.ts';
+import { countText } from '../core/count-text.ts';
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../core/errors.ts';
 import { headerCredentials, urlCredentials } from './credentials.ts';
 import { isProxyRefusal, openConnections, type Proxy, proxyFailure, proxyFor } from './proxy.ts';
@@ -101,7 +102,9 @@ export class HttpEndpoint {
         }
         if (outcome.error instanceof VfError) return reject(outcome.error);
         if (outcome.error instanceof ResponseTooLarge)
-          return reject(this.#makeError(`${where()} returned more than ${this.#maxResponseBytes} bytes`, { status: outcome.error.status }));
+          return reject(
+            this.#makeError(`${where()} returned more than ${countText(this.#maxResponseBytes)} bytes`, { status: outcome.error.status }),
+          );
         const failure = networkFailure(outcome.error);
         const text = this.#proxy === null ? failure : proxyFailure(this.#proxy, failure);
         reject(this.#makeError(`${where()} did not answer: ${text}`, { cause: outcome.error, retryable: !isProxyRefusal(failure) }));

@@ -43,7 +43,7 @@ describe('what callers make vf-serve environment hold', () => {
     const [status, { episodes }] = await stepWith(id, 0, large(MEBIBYTE + 1));
     expect([status, episodes[0].error]).toEqual([
       200,
-      { type: 'SampleError', message: 'text has 1048577 characters. A sample may have at most 1048576.', retryable: false },
+      { type: 'SampleError', message: 'text has 1,048,577 characters. A sample may have at most 1,048,576.', retryable: false },
     ]);
     expect((await stepWith(id, 0, 'hello'))[1].episodes[0]).toMatchObject({ done: false, turn: 1 });
     await expectWell();

@@ -82,7 +82,7 @@ describe('hubs that attack', () => {
         more();
       },
     );
-    await expect(download(server.url)).rejects.toThrow(/more than 16777216 bytes/);
+    await expect(download(server.url)).rejects.toThrow(/more than 16,777,216 bytes/);
   });
 
   it('sends the token to the hub alone, whatever its pages link to', async () => {

@@ -76,7 +76,7 @@ describe('./.env', () => {
     symlinkSync('/dev/zero', join(folder.path, 'zero'));
     expect(() => loadEnvironmentFile(join(folder.path, 'zero'), {})).toThrow(/is a device/);
     writeFileSync(join(folder.path, 'long'), Buffer.alloc(2 ** 20 + 1, 'x'));
-    expect(() => loadEnvironmentFile(join(folder.path, 'long'), {})).toThrow(/is longer than 1048576 bytes/);
+    expect(() => loadEnvironmentFile(join(folder.path, 'long'), {})).toThrow(/is longer than 1,048,576 bytes/);
   });
 });
 

@@ -57,10 +57,10 @@ describe.skipIf(missing !== null)(`a job in bubblewrap${missing === null ? '' : 
   };
 
   it.each([
-    ['hold more than its limit together', FORKS(14, 60, 'time.sleep(20)'), /^The processes of the program held more than 134217728 bytes together/],
+    ['hold more than its limit together', FORKS(14, 60, 'time.sleep(20)'), /^The processes of the program held more than 134,217,728 bytes together/],
     ['grow only later', GROWS_LATER, /held more than/],
     ['left its group', ORPHANS, /held more than/],
-    ['are empty files in /tmp', FILES, new RegExp(`^The program made more than ${MOST_FILES} files in /tmp`)],
+    ['are empty files in /tmp', FILES, new RegExp(`^The program made more than ${MOST_FILES.toLocaleString('en-US')} files in /tmp`)],
     ['are empty folders in /tmp', FOLDERS, /files in \/tmp/],
   ])('ends when its children %s', async (_, program, detail) => {
     expect(await outcomes(program)).toEqual([{ kind: 'memory', detail: expect.stringMatching(detail) as string }, HONEST.result]);
@@ -84,7 +84,7 @@ describe.skipIf(!watchesJobs())('watchJob', () => {
   };
 
   it('sums the processes of a program without a sandbox', async () => {
-    expect(await watched(FORKS(6, 20, 'time.sleep(20)'), 80 * MIB)).toMatch(/^The processes of the program held more than 83886080 bytes/);
+    expect(await watched(FORKS(6, 20, 'time.sleep(20)'), 80 * MIB)).toMatch(/^The processes of the program held more than 83,886,080 bytes/);
   });
 
   it('counts what parent and children share once', async () => {

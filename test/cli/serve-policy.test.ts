@@ -62,7 +62,7 @@ describe('vf-serve policy', () => {
     server.child.kill('SIGINT');
     expect(await server.ended).toEqual([130, null]);
     expect(server.stderr).toMatch(
-      /^vf-serve: serving the bundled model .* as nano-base, 2048 tokens; embedded engine, .*1 thread, .*; Ctrl-C stops\n/,
+      /^vf-serve: serving the bundled model .* as nano-base, 2,048 tokens; embedded engine, .*1 thread, .*; Ctrl-C stops\n/,
     );
     expect(server.stdout.trim()).toBe(server.url);
   });
@@ -141,7 +141,7 @@ describe('vf-serve policy', () => {
   it('takes the bundled model by its name, as vf-train and vf-eval do, and says of a folder for adapters that it is not there yet', async () => {
     const server = await serving(['--model', 'nano-base', '--allow-adapters-under', 'later'], { cwd: folder });
     await until(() => server.stderr.includes('Ctrl-C stops'));
-    expect(server.stderr).toMatch(/as nano-base, 2048 tokens/);
+    expect(server.stderr).toMatch(/as nano-base, 2,048 tokens/);
     expect(server.stderr).toContain('--allow-adapters-under later does not exist yet; adapters can be loaded from it once it does\n');
   });
 

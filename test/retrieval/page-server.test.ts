@@ -89,7 +89,7 @@ describe('PageServer', () => {
 
     it('reads no answer of any size', async () => {
       await using at = await answering(form, (_, response) => response.writeHead(200, { 'content-length': 9 * 2 ** 20 }).write('['));
-      expect((await failure(at.retriever.search(['q'], { topk: 1, signal }))).message).toMatch(/returned more than 8388608 bytes/);
+      expect((await failure(at.retriever.search(['q'], { topk: 1, signal }))).message).toMatch(/returned more than 8,388,608 bytes/);
     });
 
     it('sends nothing for blank queries', async () => {

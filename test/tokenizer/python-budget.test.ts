@@ -17,9 +17,9 @@ describe('PythonTemplate', () => {
       "{{ ('x' * 16000000)|list|length }}",
       grown('{% set ns.s = ns.s + ns.s %}'),
     ])
-      expect(() => rendered(source)).toThrow('the template takes more than 5000000 steps');
+      expect(() => rendered(source)).toThrow('the template takes more than 5,000,000 steps');
     for (const step of ['{% set ns.t = ns.t ~ ns.t %}', '{% set ns.t = ns.t + ns.t %}'])
-      expect(() => rendered(grown(step))).toThrow('the template makes a text of more than 16777216 characters');
+      expect(() => rendered(grown(step))).toThrow('the template makes a text of more than 16,777,216 characters');
   });
 
   it('renders long chats, one after another', () => {

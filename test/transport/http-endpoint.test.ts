@@ -111,7 +111,7 @@ describe('HttpEndpoint', () => {
     });
     await using endpoint = connect(server.url, { maxResponseBytes: 1000 });
     const error = await failure(endpoint.request({ method: 'GET', path: '/', signal: forever }));
-    expect(error.message).toMatch(/more than 1000 bytes/);
+    expect(error.message).toMatch(/more than 1,000 bytes/);
     expect([error.retryable, error.status]).toEqual([false, 200]);
     await server.dropped();
   });

@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
+import { countText } from '../../core/count-text.ts';
 import { ConfigError, describeError, type VfError } from '../../core/errors.ts';
 import { packageRoot, packageVersion } from '../../data/package-root.ts';
 import { EngineInputError, MemoryLimitError } from '../../engine/engine-errors.ts';
@@ -135,7 +136,7 @@ function introduction({ model, adapter = [] }: PolicyOptions, { engine, servedNa
   const source =
     model === undefined ? 'the bundled model (a toy of 1 M parameters that knows the Search-R1 protocol)' : relative('', engine.config.path) || '.';
   const adapters = adapter.length === 0 ? '' : `, ${adapter.length} ${adapter.length === 1 ? 'adapter' : 'adapters'}`;
-  return `serving ${source} as ${servedName}${adapters}, ${engine.maxModelLen} tokens; ${engine.description}`;
+  return `serving ${source} as ${servedName}${adapters}, ${countText(engine.maxModelLen)} tokens; ${engine.description}`;
 }
 
 function bundledModel(): string {

@@ -6,6 +6,7 @@
 import { existsSync } from 'node:fs';
 import { readdir, readFile, statfs } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { countText } from '../../core/count-text.ts';
 
 export interface JobBounds {
   /** The id of the process that was started. */
@@ -50,11 +51,11 @@ async function findExcess({ pid, sandboxProcesses, memoryBytes, tmpBytes }: JobB
   const python = processes[sandboxProcesses];
   if (python === undefined) return null;
   if (tmpBytes !== null && (await filesIn(`/proc/${python}/root/tmp`, tmpBytes)) > MOST_FILES)
-    return `The program made more than ${MOST_FILES} files in /tmp.`;
+    return `The program made more than ${countText(MOST_FILES)} files in /tmp.`;
   // The system bounds a process by itself.
   if (processes.length === sandboxProcesses + 1) return null;
   const bytes = (await Promise.all(processes.map(memoryOf))).reduce((sum, each) => sum + each, 0);
-  return bytes > memoryBytes ? `The processes of the program held more than ${memoryBytes} bytes together.` : null;
+  return bytes > memoryBytes ? `The processes of the program held more than ${countText(memoryBytes)} bytes together.` : null;
 }
 
 /** A process and all that it started, parents first. Those that lose their parent become children of the first process in the sandbox. */

@@ -6,6 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortError, onAbort } from '../../core/abort.ts';
+import { countText } from '../../core/count-text.ts';
 import { ExecutionError } from '../../core/errors.ts';
 import { decodeFrame, encodeFrame, findFrame } from '../frames.ts';
 import type { PythonSources } from '../python-sources.ts';
@@ -115,7 +116,9 @@ function collect(child: ChildProcess, { outputBytes, replyBytes }: ProcessJob, t
   let printed = 0;
   let lastError = '';
   const excess = (): Attempt | null =>
-    printed > outputBytes ? { kind: 'ended', failure: 'output_too_long', detail: `The program printed more than ${outputBytes} bytes.` } : null;
+    printed > outputBytes
+      ? { kind: 'ended', failure: 'output_too_long', detail: `The program printed more than ${countText(outputBytes)} bytes.` }
+      : null;
   const print = (bytes: Uint8Array) => {
     printed += bytes.length;
     const ended = excess();

@@ -2,6 +2,7 @@
  * The whole operating system of one interpreter: arguments, standard output that is counted and thrown away, a clock that counts its own readings, bytes
  * that follow from a seed, jobs on standard input, and replies, which are the writes to standard error that `reply` takes. Every other call is answered with ENOSYS: no file, no socket, no process.
  */
+import { countText } from '../../core/count-text.ts';
 import { MEMORY_IMPORT } from './memory-import.ts';
 import { type PythonModule, type SandboxMemory, webAssembly } from './web-assembly.ts';
 
@@ -168,7 +169,8 @@ export class WasiHost {
 
   #print(fd: number, parts: readonly Uint8Array[], size: number): void {
     this.#printed += size;
-    if (this.#printed > this.#printable) throw new InterpreterExit('output_too_long', `The program printed more than ${this.#printable} bytes.`);
+    if (this.#printed > this.#printable)
+      throw new InterpreterExit('output_too_long', `The program printed more than ${countText(this.#printable)} bytes.`);
     if (fd !== STDERR) return;
     for (const part of parts) this.#lastError = (this.#lastError + Buffer.from(part.subarray(0, ERROR_BYTES)).toString()).slice(-ERROR_BYTES);
   }

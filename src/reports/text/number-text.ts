@@ -1,9 +1,7 @@
 /** Formats numbers for a terminal, without a locale, so that they are the same on every machine. */
+import { countText } from '../../core/count-text.ts';
 
-/** 1234567 as `1,234,567`. */
-export function countText(n: number): string {
-  return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',');
-}
+export { countText };
 
 /** Three decimals below ten, fewer above; `–` for null. */
 export function meanText(value: number | null): string {

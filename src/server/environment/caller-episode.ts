@@ -4,6 +4,7 @@
  */
 import { sampleProblem, type CallerAnswer, type CallerQuestion } from '../../clients/caller-sample.ts';
 import { untilAborted } from '../../core/abort.ts';
+import { countText } from '../../core/count-text.ts';
 import { type PolicyError } from '../../core/errors.ts';
 import { contentText } from '../../core/message.ts';
 import type { StepSample } from '../../schemas/environment-server/episode-requests.ts';
@@ -142,7 +143,10 @@ export class CallerEpisode {
       if (problem !== null) return problemOf('SampleError', `${problem}.`);
     }
     if (sample.kind === 'chat' && sample.text.length > MOST_CHARACTERS)
-      return problemOf('SampleError', `text has ${sample.text.length} characters. A sample may have at most ${MOST_CHARACTERS}.`);
+      return problemOf(
+        'SampleError',
+        `text has ${countText(sample.text.length)} characters. A sample may have at most ${countText(MOST_CHARACTERS)}.`,
+      );
     this.#open = null;
     this.#samples.push(given);
     this.#hold(sampleBytes(given));

@@ -2,6 +2,7 @@
  * Tells whether a decoder can safely take a MessagePack value. A header of five bytes may announce four billion items, for which the decoder makes room before it
  * reads them, so the structure is checked first, without making anything.
  */
+import { countText } from '../../core/count-text.ts';
 
 /** Far more than any request needs. */
 const MOST_VALUES = 1_000_000;
@@ -24,7 +25,7 @@ export function boundedMsgpack(bytes: Uint8Array): BoundedMsgpack {
     }
     open[open.length - 1] = left - 1;
     if (at >= bytes.length) return { problem: 'it ends too early' };
-    if (++values > MOST_VALUES) return { problem: `it has more than ${MOST_VALUES} values` };
+    if (++values > MOST_VALUES) return { problem: `it has more than ${countText(MOST_VALUES)} values` };
     const head = headOf(view, at);
     if (typeof head === 'string') return { problem: head };
     at += head.size;

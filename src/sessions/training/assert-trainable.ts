@@ -1,6 +1,7 @@
 /** Checks before anything is started that the rows fill a step and that the model can play the environment. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { countText } from '../../core/count-text.ts';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { findEnvironment, isEnvironmentPath } from '../../registry/find-environment.ts';
@@ -42,7 +43,7 @@ export async function assertTrainable(
 export function assertFits(maxTokens: number | null, window: number | null, whose: string): void {
   if (maxTokens === null || window === null || maxTokens < window) return;
   throw new ConfigError(
-    `rollouts.max_tokens is ${maxTokens}, but ${whose} has a window of ${window} tokens for prompt and generation together. Lower rollouts.max_tokens, or serve the model with a larger window.`,
+    `rollouts.max_tokens is ${countText(maxTokens)}, but ${whose} has a window of ${countText(window)} tokens for prompt and generation together. Lower rollouts.max_tokens, or serve the model with a larger window.`,
   );
 }
 

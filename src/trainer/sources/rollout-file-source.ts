@@ -3,6 +3,7 @@
  * they are trained on, so that a resumed run repeats its steps even if the stream cannot be read again.
  */
 import { cancelled, untilAborted } from '../../core/abort.ts';
+import { countText } from '../../core/count-text.ts';
 import { TrainingError } from '../../core/errors.ts';
 import { SOURCE_PREFIX } from '../records/metrics.ts';
 import type { Trajectory } from '../trajectory.ts';
@@ -82,7 +83,7 @@ export class RolloutFileSource implements TrajectorySource {
     const { longest, onLeftOut } = this.#options;
     if (this.#leftOut++ === 0)
       onLeftOut(
-        `${place} has ${tokens} tokens: rollouts longer than the model's window of ${longest} are left out, and counted as ${SOURCE_PREFIX}left_out`,
+        `${place} has ${countText(tokens)} tokens: rollouts longer than the model's window of ${countText(longest)} are left out, and counted as ${SOURCE_PREFIX}left_out`,
       );
   }
 

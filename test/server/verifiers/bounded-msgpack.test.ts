@@ -66,7 +66,7 @@ describe('boundedMsgpack', () => {
     expect(problem(Array.from({ length: 60 }, () => 0x91).concat(0xc0))).toEqual({ values: 61 });
     const many = new Uint8Array(5 + 1_000_000).fill(0xc0);
     many.set([0xdd, 0x00, 0x0f, 0x42, 0x40]);
-    expect(boundedMsgpack(many)).toEqual({ problem: 'it has more than 1000000 values' });
+    expect(boundedMsgpack(many)).toEqual({ problem: 'it has more than 1,000,000 values' });
     for (const ext of [0xc7, 0xd4, 0xd8, 0xc1])
       expect(problem([ext, 0, 0, 0])).toEqual({ problem: `it has a value of the type 0x${ext.toString(16)}, which JSON lacks` });
     expect(problem([0xc0, 0xc0])).toEqual({ problem: 'something follows its end' });

@@ -42,7 +42,7 @@ describe('assertTrainable', () => {
   it('refuses a limit of new tokens that leaves the window no room for a prompt', async () => {
     const run = { ...RUN, rollouts: { ...RUN.rollouts, maxTokens: 2048 }, model: { path: join(ROOT, 'models/nano-base') } };
     await expect(assertTrainable(environment, run as unknown as Parameters<typeof assertTrainable>[1])).rejects.toThrow(
-      /^rollouts.max_tokens is 2048, but .*nano-base has a window of 2048 tokens for prompt and generation together/,
+      /^rollouts.max_tokens is 2,048, but .*nano-base has a window of 2,048 tokens for prompt and generation together/,
     );
   });
 
