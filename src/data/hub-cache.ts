@@ -8,6 +8,7 @@ import { existsSync } from 'node:fs';
 import { copyFile, mkdtemp, open, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
+import { ifThere } from '../files/if-there.ts';
 import { readRegularFile } from '../files/regular-file.ts';
 import { ConfigError } from '../core/errors.ts';
 import { makeFolder } from '../files/make-folder.ts';
@@ -59,8 +60,9 @@ export class HubCache {
 
   /** The commit of a branch or tag at the last request to the hub, or null. */
   async findCommit(branch: string): Promise<string | null> {
-    const text = await readRegularFile(join(this.#folder, 'refs', branch)).catch(() => '');
-    return /^[0-9a-f]{40}$/.test(text.trim()) ? text.trim() : null;
+    const text = await ifThere(join(this.#folder, 'refs', branch), readRegularFile);
+    const commit = text?.trim() ?? '';
+    return /^[0-9a-f]{40}$/.test(commit) ? commit : null;
   }
 
   async rememberCommit(branch: string, commit: string): Promise<void> {

@@ -1,11 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { readdir } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { thrownText } from '../core/errors.ts';
+import { namesIn } from '../files/if-there.ts';
 import type { Row } from '../core/dataset.ts';
 import type { WireMetadata } from '../schemas/results.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
 import { redactionOf } from './redaction.ts';
 import { configDifference, runConfig } from './run-config.ts';
+import { runFiles } from './run-files.ts';
 import { readMetadata } from './run-records.ts';
 
 /** File systems allow 255 bytes in a name; some encrypted ones 143. */
@@ -21,6 +24,8 @@ export interface FoundRun {
   readonly path: string | null;
   /** The way in which the newest incomplete run of the same environment and model differs, if there is no run to resume; null without such a run. */
   readonly difference: string | null;
+  /** Why a run in that folder cannot be read, if there is no run to resume; null if all can. */
+  readonly damaged: string | null;
 }
 
 /** The newest run under `base` with the same configuration, preferably one that lacks rollouts or has failed ones. */
@@ -29,11 +34,16 @@ export async function findRun<R extends Row>(base: string, options: Omit<Evaluat
   const wanted = runConfig(options, redactionOf(secrets));
   const directory = runsDirectory(base, run.envId, run.model);
   const runs: { readonly path: string; readonly metadata: WireMetadata; readonly difference: string | null }[] = [];
-  for (const name of await readdir(directory).catch(() => [])) {
+  let damaged: string | null = null;
+  for (const name of await namesIn(directory)) {
     // A folder that vf-score has not finished does not count as a run.
     if (name.endsWith('.unfinished')) continue;
     const path = join(directory, name);
-    const metadata = await readMetadata(path).catch(() => null);
+    if (!existsSync(runFiles(path).metadata)) continue;
+    const metadata = await readMetadata(path).catch((error: unknown) => {
+      damaged ??= thrownText(error);
+      return null;
+    });
     if (metadata === null) continue;
     // A name is not a setting, but one that the caller gives chooses among runs that are otherwise alike.
     const isOther = run.name !== undefined && metadata.name !== run.name;
@@ -45,8 +55,8 @@ export async function findRun<R extends Row>(base: string, options: Omit<Evaluat
   const isIncomplete = ({ metadata }: (typeof runs)[number]) => !metadata.complete || metadata.num_errored > 0;
   const matching = newestFirst.filter(({ difference }) => difference === null);
   const found = matching.find(isIncomplete) ?? matching[0];
-  if (found !== undefined) return { path: found.path, difference: null };
-  return { path: null, difference: newestFirst.find(isIncomplete)?.difference ?? null };
+  if (found !== undefined) return { path: found.path, difference: null, damaged: null };
+  return { path: null, difference: newestFirst.find(isIncomplete)?.difference ?? null, damaged };
 }
 
 function runsDirectory(base: string, envId: string, model: string): string {

@@ -1,5 +1,6 @@
 /** The rollouts of a run, and which of them are already on disk. */
 import { stat } from 'node:fs/promises';
+import { ifThere } from '../files/if-there.ts';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError, ResultsError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
@@ -64,7 +65,7 @@ export function makeDirectory(directory: string): void {
 export async function newPlan<R extends Row>({ outputDir }: EvaluationOptions<R>, rows: readonly R[]): Promise<OpenPlan<R>> {
   const { metadata, results } = runFiles(outputDir);
   for (const path of [metadata, results]) {
-    const found = await stat(path).catch(() => null);
+    const found = await ifThere(path, (file) => stat(file));
     // An empty file is not a run: its process died before it began.
     if (found && found.size > 0) throw new ConfigError(`${outputDir} already holds a run: ${path}. Resume it, or choose another directory.`);
   }

@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs';
 import { stat, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ifThere } from '../files/if-there.ts';
 import { ConfigError } from '../core/errors.ts';
 import { LineAppender, readLines } from '../files/json-lines.ts';
 import { runFiles } from './run-files.ts';
@@ -125,7 +126,7 @@ async function headerOf(directory: string, options: string): Promise<Header> {
 
 /** Size and time of the rollouts that are scored. Throws ConfigError if the file is missing. */
 export async function fileState(path: string): Promise<string> {
-  const found = await stat(path).catch(() => null);
+  const found = await ifThere(path, (file) => stat(file));
   if (found === null) throw new ConfigError(`The file ${path} is missing, so no rollout can be scored.`);
   return `${found.size} bytes at ${found.mtimeMs}`;
 }

@@ -8,6 +8,7 @@ import { readdir, unlink, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { namesIn } from './if-there.ts';
 import { ConfigError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { processStart } from './process-start.ts';
@@ -55,7 +56,7 @@ export async function lockRun(directory: string, name: string | null = null): Pr
 /** True if a living process of this machine, or any process of another machine, writes to the directory. Changes nothing. */
 export async function hasLivingWriter(directory: string): Promise<boolean> {
   const host = hostname().replace(/[^\w.-]/g, '_');
-  for (const file of await readdir(directory).catch(() => [])) {
+  for (const file of await namesIn(directory)) {
     const [start, otherHost, pid, started, ...rest] = file.split('~');
     if (start !== PREFIX || otherHost === undefined || started === undefined || rest.length > 0) continue;
     if (otherHost !== host || (await isAlive({ file, host: otherHost, pid: Number(pid), started }))) return true;

@@ -4,6 +4,7 @@
  */
 import { type FileHandle, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { ifThere } from '../files/if-there.ts';
 import { openRegularFile } from '../files/regular-file.ts';
 import { ConfigError, ResultsError, thrownText } from '../core/errors.ts';
 import type { ModelReply } from '../core/model.ts';
@@ -53,7 +54,7 @@ export class ReplyFile {
     try {
       makeFolder(dirname(path));
       // Reading a device might never end.
-      const found = await stat(path).catch(() => null);
+      const found = await ifThere(path, (file) => stat(file));
       if (found !== null && !found.isFile()) throw new ConfigError('it is not a regular file');
       const appender = await LineAppender.open(path);
       const places = new Map<string, Place>();

@@ -1,6 +1,7 @@
 /** Follows the manifests of stages back to the origin of the data, checks every file, and reports the number of rows that each stage left. */
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
+import { ifThere } from '../files/if-there.ts';
 import { ConfigError } from '../core/errors.ts';
 import type { WireRoundManifest } from '../schemas/round-manifest.ts';
 import { manifestOf, nearPath, readManifest, readOwnManifest, sha256Of } from './stage-files.ts';
@@ -61,7 +62,7 @@ class Chain {
 }
 
 async function manifestsAt(path: string): Promise<string[]> {
-  const about = await stat(path).catch(() => null);
+  const about = await ifThere(path, (place) => stat(place));
   if (about === null) throw new ConfigError(`${path} does not exist; name a folder of stages, a manifest, or what a stage wrote`);
   if (about.isDirectory()) {
     const manifests: string[] = [];

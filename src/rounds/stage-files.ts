@@ -3,9 +3,9 @@
  * manifest is new, the stage counts as not done. A stage only replaces files that a stage of its kind has written.
  */
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
+import { existsSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
+import { ifThere, namesIn } from '../files/if-there.ts';
 import { ConfigError, ResultsError } from '../core/errors.ts';
 import { isDiskFull } from '../files/disk-full.ts';
 import { chunkedLines, replaceFile } from '../files/json-lines.ts';
@@ -190,9 +190,10 @@ export async function readManifest(path: string): Promise<WireRoundManifest | nu
   return parsed.value;
 }
 
-/** Null for a file of another program that has such a name. Rejects with ConfigError for a manifest of a stage that is torn, or of another version. */
+/** Null for a file of another program, or a folder, that has such a name. Rejects with ConfigError for a manifest of a stage that is torn, or of another version. */
 export async function readOwnManifest(path: string): Promise<WireRoundManifest | null> {
-  const text = await readRegularFile(path).catch(() => null);
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return null;
+  const text = await ifThere(path, readRegularFile);
   return text === null || !isOfStage(text) ? null : readManifest(path);
 }
 
@@ -215,7 +216,7 @@ export async function manifestOf(output: string): Promise<{ readonly path: strin
   const file = resolve(output);
   let folder = dirname(file);
   for (let up = 0; up < MOST_FOLDERS; up++, folder = dirname(folder)) {
-    const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith(SUFFIX)).toSorted();
+    const names = (await namesIn(folder)).filter((name) => name.endsWith(SUFFIX)).toSorted();
     for (const name of names) {
       const path = nearPath(join(folder, name));
       const manifest = await readOwnManifest(path);

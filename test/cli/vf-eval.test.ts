@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { loopback, refusingUrl, until } from '../transport/loopback.ts';
@@ -145,6 +145,10 @@ describe.concurrent('vf-eval', () => {
     const other = await folder.run(['capitals', '-n', '2', '-r', '2', '--json', '-R']);
     expect(other.stderr).toMatch(/found no run of capitals with \S+ and the same settings under .*; starting a new one/);
     expect(directoryOf(other)).not.toBe(first);
+    writeFileSync(join(first, 'metadata.json'), '{"version_');
+    rmSync(directoryOf(other), { recursive: true });
+    const damaged = await folder.run(['capitals', '-n', '2', '--json', '-R']);
+    expect(damaged.stderr).toMatch(/the same settings under \S+ \(\S+metadata\.json is not the metadata of a run: .*\); starting a new one/);
   });
 
   it('-R continues each run of a file that sweeps a setting', async () => {

@@ -436,18 +436,19 @@ describe('findRun', () => {
   it('finds the newest run of the same configuration, and prefers one with missing or failed rollouts to a finished one', async () => {
     const options = sumsOptions('');
     const { run } = options;
-    const none = { path: null, difference: null };
+    const none = { path: null, difference: null, damaged: null };
     expect(await findRun(directory, options)).toEqual(none);
     const paths: string[] = [];
     for (const client of [failing(['0/0']), failing(['1/0']), sumsClient()]) {
       paths.push(newRunDirectory(directory, run.envId, run.model));
       await recordEvaluation(sumsOptions(paths.at(-1)!, { client }));
     }
-    expect(await findRun(directory, options)).toEqual({ path: paths[1], difference: null });
+    expect(await findRun(directory, options)).toEqual({ path: paths[1], difference: null, damaged: null });
     expect(await findRun(directory, { ...options, run: { ...run, model: 'other' } })).toEqual(none);
     expect(await findRun(directory, { ...options, seed: 9 })).toEqual({
       path: null,
       difference: expect.stringMatching(/^seed was \d+ and is 9 now$/),
+      damaged: null,
     });
   });
 

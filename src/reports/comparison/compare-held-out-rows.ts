@@ -1,5 +1,5 @@
 /** Compares groups of trainings over the rows of their last evaluations: each row has its mean over the seeds of its group. Only groups that played the same rows are compared. */
-import { describeError } from '../../core/errors.ts';
+import { thrownText } from '../../core/errors.ts';
 import { type ComparedRow, type ComparedRun, readComparedRun } from '../../evaluate/compared-run.ts';
 import { type CompareOptions, compareRuns, haveSameRows } from '../../evaluate/compare-runs.ts';
 import type { RecordedRollout } from '../../evaluate/recorded-rollout.ts';
@@ -67,7 +67,7 @@ async function readPlayed({ name, runs: evaluated }: EvaluatedGroup): Promise<Pl
       runs.push(await readComparedRun(file));
     } catch (error) {
       // The group keeps its figures, which metrics.jsonl has.
-      return { name, runs: [], problem: `the rollouts of an evaluation of ${name} cannot be read: ${describeError(error)}` };
+      return { name, runs: [], problem: `the rollouts of an evaluation of ${name} cannot be read: ${thrownText(error)}` };
     }
   }
   const other = runs.find((run) => !areSameRows(runs[0]!, run));

@@ -15,7 +15,7 @@ import type {
 } from '../../schemas/training-comparison.ts';
 import { compareHeldOutRows, type ComparedRows } from './compare-held-out-rows.ts';
 import type { ComparedTraining } from './compared-training.ts';
-import { argumentsNote, scaleProblem } from './reward-scale.ts';
+import { argumentsNote, scaleProblem } from '../../core/reward-scale.ts';
 import { groupTrainings } from './group-trainings.ts';
 
 type Options = Pick<CompareOptions, 'metric' | 'seed' | 'resamples' | 'allPairs'>;

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { suggestion } from '../../core/closest-name.ts';
-import { ConfigError, describeError } from '../../core/errors.ts';
+import { ConfigError, thrownText } from '../../core/errors.ts';
 import { firstRepeated } from '../../core/first-repeated.ts';
 import { readLines } from '../../files/json-lines.ts';
 import { readTomlSync } from '../../files/toml-text.ts';
@@ -75,7 +75,7 @@ async function readOfAblation(directory: string, run: WireAblationRun, metric: s
   const cost = run.usd === undefined ? {} : { usd: run.usd };
   const known = { name, swept: settings, seed: numberAt(settings, 'seed'), ...cost };
   const begun =
-    folder === null ? UNFINISHED[state] : existsSync(folder) ? await readTraining(folder, metric).catch(describeError) : 'its folder is gone';
+    folder === null ? UNFINISHED[state] : existsSync(folder) ? await readTraining(folder, metric).catch(thrownText) : 'its folder is gone';
   const why = reason ?? UNFINISHED[state];
   if (typeof begun === 'string') return { ...known, ...NOTHING, state: ended, reason: reason ?? begun };
   const own = { ...begun, swept: settings, ...cost };

@@ -5,7 +5,7 @@ import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingGroup } from '../../schemas/training-comparison.ts';
 import { defaultRunName } from '../../trainer/config/resolve-config.ts';
 import type { ComparedTraining } from './compared-training.ts';
-import { evaluatedEnvironment } from './reward-scale.ts';
+import { evaluatedEnvironment } from '../../core/reward-scale.ts';
 
 interface Group extends Pick<TrainingGroup, 'settings' | 'label' | 'run' | 'environment'> {
   /** Recorded settings of its first run on file; null without any. */

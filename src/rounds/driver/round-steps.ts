@@ -2,6 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
+import { namesIn } from '../../files/if-there.ts';
 import { ConfigError, ResultsError } from '../../core/errors.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { processStart } from '../../files/process-start.ts';
@@ -146,7 +147,7 @@ function trainedOf({ run, adapter }: WireDoneStep): Trained {
 /** The run that vf-train began in the folder; null for none. */
 export async function runIn(folder: string): Promise<string | null> {
   const base = join(folder, 'train');
-  const runs = (await readdir(base).catch(() => [])).map((name) => join(base, name)).filter((path) => existsSync(join(path, 'run.json')));
+  const runs = (await namesIn(base)).map((name) => join(base, name)).filter((path) => existsSync(join(path, 'run.json')));
   return runs.toSorted((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0] ?? null;
 }
 

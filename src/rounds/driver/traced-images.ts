@@ -1,7 +1,7 @@
 /** The pictures that runs showed, from the `images/` folders next to their traces, for questions to a model. Writes nothing. */
 import { createHash } from 'node:crypto';
-import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { namesIn } from '../../files/if-there.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { ImageRef, ImageStore } from '../../core/message.ts';
 import { RunImages } from '../../files/run-images.ts';
@@ -20,7 +20,7 @@ export class TracedImages implements ImageStore {
   static async besides(traces: readonly string[]): Promise<TracedImages> {
     const opened = new TracedImages();
     for (const path of new Set(traces.map((trace) => join(dirname(trace), 'images')))) {
-      const names = await readdir(path).catch(() => []);
+      const names = await namesIn(path);
       if (names.length === 0) continue;
       const images = new RunImages();
       await images.keepIn(path);

@@ -113,9 +113,10 @@ async function runDirectory(
   const base = resolve(output ?? 'outputs');
   if (typeof resume === 'string') return { directory: resolve(resume), resume: true };
   if (resume === true) {
-    const { path, difference } = await findRun(base, options);
+    const { path, difference, damaged } = await findRun(base, options);
     if (path !== null) return { directory: path, resume: true };
-    const other = difference === null ? '' : ` (in the newest incomplete one ${difference})`;
+    const why = damaged ?? (difference === null ? null : `in the newest incomplete one ${difference}`);
+    const other = why === null ? '' : ` (${why})`;
     warn(`found no run of ${envId} with ${model} and the same settings under ${displayPath(base)}${other}; starting a new one`);
   }
   return { directory: newRunDirectory(base, envId, model), resume: false };

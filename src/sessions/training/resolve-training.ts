@@ -4,7 +4,9 @@
  */
 import { existsSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
-import { ConfigError } from '../../core/errors.ts';
+import { ConfigError, thrownText } from '../../core/errors.ts';
+import type { WireTrainingRun } from '../../schemas/training-records.ts';
+import { folderOfName } from '../../schemas/run-name.ts';
 import { presetLayer } from '../../trainer/config/preset.ts';
 import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
@@ -16,7 +18,7 @@ import { assertWholeModel } from '../policy/assert-whole-model.ts';
 import { modelFolder } from '../policy/model-folder.ts';
 import { secretsOf } from '../policy/secrets.ts';
 import { modelFacts } from '../../files/model-facts.ts';
-import { readTomlSync } from '../../files/toml-text.ts';
+import { recordedLayer, withSecretsOf } from './recorded-layer.ts';
 import { withPaths } from './absolute-paths.ts';
 import { environmentCredit } from './environment-credit.ts';
 import { withArgumentSettings } from './argument-settings.ts';
@@ -95,11 +97,12 @@ async function readSetup(
   const given = { ...rest, layers: layers.map(withPaths) };
   const asked = (await askedLayers(given)).map(withPaths);
   if (given.resume === null) return setup(await resolveFresh(await freshLayers(asked, given, variables), variables, laterRows), { variables });
-  const { directory, other } = given.resume.directory === null ? await newestMatch(asked, given, variables) : givenRun(given.resume.directory);
+  const { directory: named } = given.resume;
+  const { directory, other } = named === null ? await newestMatch(asked, given, variables) : { directory: resolve(named), other: null };
   if (directory === null) {
     const fresh = await resolveFresh(await freshLayers(asked, given, variables), variables);
     const where = join(fresh.wire.output_dir, 'train');
-    const notice = `found no run under ${where} that this configuration can resume${other === null ? '' : ` (${other})`}; starting a new one`;
+    const notice = `found no run under ${where} that this configuration can resume${inBrackets(other)}; starting a new one`;
     return setup(fresh, { variables, notices: [notice] });
   }
   await readTrainingRun(directory);
@@ -202,8 +205,6 @@ interface Match {
   readonly other: string | null;
 }
 
-const givenRun = (directory: string): Match => ({ directory: resolve(directory), other: null });
-
 /** The newest run that the requested configuration can resume. */
 async function newestMatch(asked: readonly ConfigLayer[], given: TrainingRequest, variables: NodeJS.ProcessEnv): Promise<Match> {
   const outputDir = [...asked, ...given.layers].map(({ table }) => table['output_dir']).findLast((value) => typeof value === 'string') ?? 'outputs';
@@ -216,7 +217,11 @@ async function newestMatch(asked: readonly ConfigLayer[], given: TrainingRequest
   const hasRatio =
     (lastValue(asked, 'optimizer', 'warmup_ratio') ?? null) !== null && lastValue(given.layers, 'optimizer', 'warmup_ratio') === undefined;
   let other: { readonly startedAt: string; readonly text: string } | null = null;
-  const found = await newestTrainingRun(folder, ({ started_at: startedAt }, directory) => {
+  const damaged = (directory: string, error: unknown) => {
+    const name = basename(directory);
+    if (wanted === null || name.startsWith(`${folderOfName(wanted.name)}--`)) other ??= { startedAt: '', text: `${name}: ${thrownText(error)}` };
+  };
+  const matches = ({ started_at: startedAt }: WireTrainingRun, directory: string) => {
     if (wanted === null) return true;
     try {
       const recorded = resolveTrainingConfig([withSecretsOf(recordedLayer(directory), wanted)]).wire;
@@ -226,20 +231,21 @@ async function newestMatch(asked: readonly ConfigLayer[], given: TrainingRequest
       if (fixed !== undefined && isAlike && (other === null || startedAt > other.startedAt))
         other = { startedAt, text: `${basename(directory)} has another ${fixed.key}` };
       return fixed === undefined;
-    } catch {
+    } catch (error) {
       // A run of another version, or a damaged one: it cannot be resumed.
+      damaged(directory, error);
       return false;
     }
-  });
-  if (found === null && wanted === null) throw new ConfigError(`There is no run to resume under ${folder}; name one elsewhere with -R DIR`);
+  };
+  const found = await newestTrainingRun(folder, matches, damaged);
   // The compiler does not see what the callback assigned.
   const { text = null } = (other as { readonly text: string } | null) ?? {};
+  if (found === null && wanted === null)
+    throw new ConfigError(`There is no run to resume under ${folder}${inBrackets(text)}; name one elsewhere with -R DIR`);
   return { directory: found, other: text };
 }
 
-function recordedLayer(directory: string): ConfigLayer {
-  return { source: 'config.toml of the run', table: readTomlSync(trainingPaths(directory).config) };
-}
+const inBrackets = (text: string | null) => (text === null ? '' : ` (${text})`);
 
 /** The run recorded its warm-up as a number of steps. A share in the file would give another number if there are more steps. */
 function withoutRatio({ source, table }: ConfigLayer): ConfigLayer {
@@ -255,21 +261,6 @@ function layersFor({ table: { steps } }: ConfigLayer, layers: readonly ConfigLay
   return layers.map((layer) =>
     'steps' in layer.table && ['--steps', 'steps'].includes(layer.source) ? { ...layer, table: { sft: { steps: layer.table['steps'] } } } : layer,
   );
-}
-
-/** Fills in the secrets that the record hides from a configuration that has them, so that they do not count as differences. */
-function withSecretsOf({ source, table }: ConfigLayer, wire: ResolvedConfig['wire']): ConfigLayer {
-  return { source, table: revealed(table, wire) as Record<string, unknown> };
-}
-
-function revealed(recorded: unknown, known: unknown): unknown {
-  if (isHidden(recorded)) return known ?? recorded;
-  if (!isObject(recorded)) return recorded;
-  return Object.fromEntries(Object.entries(recorded).map(([key, value]) => [key, revealed(value, isObject(known) ? known[key] : undefined)]));
-}
-
-function isHidden(recorded: unknown): boolean {
-  return Array.isArray(recorded) ? recorded.some(isHidden) : typeof recorded === 'string' && recorded.includes('***');
 }
 
 type Extras = Partial<Pick<TrainingSetup, 'resumeDirectory' | 'changes' | 'allowsChanges' | 'notices'>> & { readonly variables: NodeJS.ProcessEnv };

@@ -2,7 +2,7 @@
  * A credit of an environment or a user's module, which no compiler has checked. A missing part, a wrong result or an error of its own becomes one line that names the
  * module, the rollout and the shape that is wanted: an advantage at the wrong rollout would train without an error.
  */
-import { readdir } from 'node:fs/promises';
+import { namesIn } from '../../files/if-there.ts';
 import { untilAborted } from '../../core/abort.ts';
 import { ConfigError, ownCodeText, RewardError, TimeoutError, TrainingError, VfError } from '../../core/errors.ts';
 import { deadlineOf } from '../../rollouts/deadline.ts';
@@ -45,7 +45,7 @@ export function checkedCredit(createCredit: CreditFactory, config: TrainingConfi
       : {
           async loadState(directory) {
             // A checkpoint of a run that had another credit then has no files of this one.
-            if ((await filesIn(directory)).length > 0) await own('loadState', () => credit.loadState!(directory));
+            if ((await namesIn(directory)).length > 0) await own('loadState', () => credit.loadState!(directory));
           },
         }),
   };
@@ -165,10 +165,6 @@ export function advantageProblem(advantage: unknown, { turns, tokens }: CreditRo
   if (at === -1) return null;
   const where = typeof advantage === 'number' ? '' : isPerToken ? ` at token ${at}` : ` at turn ${at}`;
   return `must be finite, got ${shown(values[at])}${where}`;
-}
-
-async function filesIn(directory: string): Promise<readonly string[]> {
-  return readdir(directory).catch(() => []);
 }
 
 function shown(value: unknown): string {

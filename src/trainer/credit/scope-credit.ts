@@ -4,6 +4,7 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ifThere } from '../../files/if-there.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
 import { ResultsError } from '../../core/errors.ts';
 import { byName, closed, number } from '../../schemas/json-schema.ts';
@@ -62,10 +63,7 @@ export class ScopeCredit implements Credit {
 
   async loadState(directory: string): Promise<void> {
     const path = join(directory, FILE);
-    const text = await readRegularFile(path).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return '{}';
-      throw new ResultsError(`Cannot read ${path}: ${error.message}`, { cause: error });
-    });
+    const text = (await ifThere(path, readRegularFile)) ?? '{}';
     const parsed = parseWire(StateSchema, text);
     if ('problem' in parsed) throw new ResultsError(`${path} is invalid: ${parsed.problem}; resume from an earlier checkpoint`);
     this.#moments = new Map(Object.entries(parsed.value));

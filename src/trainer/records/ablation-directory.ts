@@ -1,7 +1,7 @@
 /** The folder of an ablation: `<output_dir>/train/ablations/<name>--<id>/` with `ablation.json` and its table. Its runs have folders of their own, like any run. */
 import { existsSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { namesIn } from '../../files/if-there.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { replaceFile, writeError } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
@@ -42,7 +42,7 @@ export function ablationRunFolder(directory: string, { folder }: Pick<WireAblati
 export async function newestAblation(runsFolder: string, name: string): Promise<string | null> {
   let newest: { readonly path: string; readonly startedAt: string } | null = null;
   const folder = join(runsFolder, FOLDER);
-  for (const entry of await readdir(folder).catch(() => [])) {
+  for (const entry of await namesIn(folder)) {
     const path = join(folder, entry);
     const record = await readAblation(path).catch((error: unknown) => {
       if (entry.slice(0, entry.lastIndexOf('--')) === folderOfName(name)) throw error;

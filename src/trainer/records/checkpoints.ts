@@ -5,14 +5,14 @@
  */
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { CancelledError, describeError, GradientError, ResultsError, TrainingError } from '../../core/errors.ts';
+import { namesIn } from '../../files/if-there.ts';
+import { CancelledError, thrownText, GradientError, ResultsError, TrainingError } from '../../core/errors.ts';
 import { isDiskFull } from '../../files/disk-full.ts';
 import { syncDirectory } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { temporaryName } from '../../files/temporary-names.ts';
 import type { WireCheckpoint } from '../../schemas/training-records.ts';
 import { readManifest, writeManifest } from './checkpoint-manifest.ts';
-import { namesIn } from './names-in.ts';
 import { stepName } from './step-file.ts';
 
 /** The loop's own state. */
@@ -181,6 +181,6 @@ function checkpointOf(directory: string, { step, version, model, counters }: Wir
 }
 
 function saveError(path: string, cause: unknown): ResultsError {
-  const remedy = isDiskFull(cause) ? 'the disk is full; free some space, or keep fewer checkpoints ([checkpoint] keep)' : describeError(cause);
+  const remedy = isDiskFull(cause) ? 'the disk is full; free some space, or keep fewer checkpoints ([checkpoint] keep)' : thrownText(cause);
   return new ResultsError(`Cannot write the checkpoint ${path}: ${remedy}. Earlier checkpoints are kept`, { cause });
 }

@@ -3,15 +3,15 @@
  * token ids, positions and log-probs, which are most of the bytes (`step-000012.jsonl.thin.gz`: texts, rewards and metrics stay); if that is not enough, steps are
  * left out, so that the gaps between the kept ones grow with their age. A file is replaced only once its successor is on disk, so a kill loses nothing.
  */
-import { readdir, rm, stat } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip, type Gunzip, type Gzip } from 'node:zlib';
+import { namesIn } from '../../files/if-there.ts';
 import { streamRegularFile } from '../../files/regular-file.ts';
 import { ResultsError } from '../../core/errors.ts';
 import { readLines, replaceFile } from '../../files/json-lines.ts';
-import { namesIn } from './names-in.ts';
 import { thinLine } from './trajectory-record.ts';
 
 /** Files of any kind in a folder of rollouts: of a step or phase, or the calls to models, later rewards or advantages of one. Another spelling of the step's number is not the trainer's. */
@@ -166,6 +166,6 @@ async function remove(directory: string, name: string): Promise<void> {
 
 /** Removes partial files that killed processes left. */
 async function removePartial(directory: string): Promise<void> {
-  const names = await readdir(directory).catch(() => []);
+  const names = await namesIn(directory);
   for (const partial of names.filter((name) => /^step-.*\.gz\.\d+\.tmp$|^step-.*\.jsonl\.\d+\.tmp$/.test(name))) await remove(directory, partial);
 }

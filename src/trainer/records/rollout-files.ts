@@ -4,6 +4,7 @@
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { namesIn } from '../../files/if-there.ts';
 import { ResultsError } from '../../core/errors.ts';
 import type { AskedRecord } from '../../core/model.ts';
 import { LineAppender, syncDirectory, writeError } from '../../files/json-lines.ts';
@@ -12,7 +13,6 @@ import type { TraceFile } from '../../files/trace-file.ts';
 import type { TraceRecord } from '../../rollouts/trace-records.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { ClosingSchema, RestartSchema, type WireClosing, type WireRestart } from '../../schemas/training-records.ts';
-import { namesIn } from './names-in.ts';
 import { rewardsPath, writePaidRewards } from './paid-rewards.ts';
 import { recoverLines } from './recover-lines.ts';
 import { advantagesPath, writeAdvantages } from './step-advantages.ts';

@@ -3,12 +3,12 @@
  * `metrics.jsonl`, a resumed run drops the lines of the steps that it takes again, so that no line is there twice.
  */
 import { join } from 'node:path';
+import { namesIn } from '../../files/if-there.ts';
 import { keepLines, type Line, LineAppender } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { count, object } from '../../schemas/json-schema.ts';
 import { parseWire } from '../../schemas/results.ts';
 import type { TrajectoryBatch } from '../trajectory-source.ts';
-import { namesIn } from './names-in.ts';
 import { recoverLines } from './recover-lines.ts';
 
 export type SourceRows = NonNullable<TrajectoryBatch['records']>;

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, rm, unlink } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
+import { namesIn } from '../../files/if-there.ts';
 import { ConfigError, VfError } from '../../core/errors.ts';
 import { replaceFile, syncDirectory, writeError } from '../../files/json-lines.ts';
 import { folderProblem, makeFolder } from '../../files/make-folder.ts';
@@ -169,7 +170,7 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
   /** True if the run has rollouts, evaluations or checkpoints. */
   async holdsWork(): Promise<boolean> {
     const { rollouts, evaluations, checkpoints } = this.paths;
-    const names = await Promise.all([rollouts, evaluations, checkpoints].map((folder) => readdir(folder).catch(() => [])));
+    const names = await Promise.all([rollouts, evaluations, checkpoints].map(namesIn));
     return names.flat().length > 0;
   }
 
@@ -225,15 +226,23 @@ export async function readTrainingRun(directory: string): Promise<WireTrainingRu
   return parsed.value;
 }
 
-/** The most recently started matching run under `outputDirectory`; null if there is none. Ignores other folders. */
+/**
+ * The most recently started matching run under `outputDirectory`; null if there is none. Ignores other folders.
+ * @param damaged told of each folder whose `run.json` is there and cannot be read
+ */
 export async function newestTrainingRun(
   outputDirectory: string,
   matches: (run: WireTrainingRun, directory: string) => boolean,
+  damaged: (directory: string, error: unknown) => void = () => {},
 ): Promise<string | null> {
   let newest: { path: string; startedAt: string } | null = null;
-  for (const name of await readdir(outputDirectory).catch(() => [])) {
+  for (const name of await namesIn(outputDirectory)) {
     const path = resolve(outputDirectory, name);
-    const run = await readTrainingRun(path).catch(() => null);
+    if (!existsSync(trainingPaths(path).run)) continue;
+    const run = await readTrainingRun(path).catch((error: unknown) => {
+      damaged(path, error);
+      return null;
+    });
     if (run === null || !matches(run, path)) continue;
     if (newest === null || run.started_at > newest.startedAt) newest = { path, startedAt: run.started_at };
   }

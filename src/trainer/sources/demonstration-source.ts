@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ifThere } from '../../files/if-there.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
@@ -50,7 +51,7 @@ export class DemonstrationSource implements TrajectorySource {
 
   /** Throws ConfigError if the rows are not those that the run began with: its passes over them could not be continued. */
   async loadState(directory: string): Promise<void> {
-    const saved = await readRegularFile(join(directory, FILE)).catch(() => null);
+    const saved = await ifThere(join(directory, FILE), readRegularFile);
     if (saved === null || saved === this.#state()) return;
     const [was, is] = [saved, this.#state()].map((text) => JSON.parse(text) as RowsState);
     throw new ConfigError(

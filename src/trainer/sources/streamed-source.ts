@@ -6,6 +6,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
+import { ifThere } from '../../files/if-there.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
 import { cancelled, untilAborted } from '../../core/abort.ts';
 import { CallQueue } from '../../core/call-queue.ts';
@@ -123,10 +124,7 @@ export class StreamedSource implements TrajectorySource {
 
   async loadState(directory: string): Promise<void> {
     const path = join(directory, FILE);
-    const text = await readRegularFile(path).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return null;
-      throw new ResultsError(`Cannot read ${path}: ${error.message}`, { cause: error });
-    });
+    const text = await ifThere(path, readRegularFile);
     if (text === null) return;
     const parsed: { readonly value: XStatic<typeof StateSchema> } | { readonly problem: string } = parseWire(StateSchema, text);
     if ('problem' in parsed) throw new ResultsError(`${path} is invalid: ${parsed.problem}; resume from an earlier checkpoint`);

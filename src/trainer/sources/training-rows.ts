@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ifThere } from '../../files/if-there.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
 import type { Dataset } from '../../core/dataset.ts';
 
@@ -27,7 +28,7 @@ export class TrainingRows {
 
   /** Does nothing if the checkpoint has no such file. */
   async loadState(directory: string): Promise<void> {
-    const saved = await readRegularFile(join(directory, FILE)).catch(() => null);
+    const saved = await ifThere(join(directory, FILE), readRegularFile);
     if (saved === null || saved === this.#text()) return;
     const { rows } = JSON.parse(saved) as { readonly rows: number };
     this.#onChange(

@@ -1,5 +1,5 @@
 /** The files of the stages of `vf-rounds`: who may replace them, what a report says of them, and what a kill leaves. */
-import { spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { cpSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, watch } from 'node:fs';
@@ -29,6 +29,18 @@ describe('the files of a stage', () => {
     await done('bucket', '--trace', 'one.jsonl', '--trace', 'two.jsonl', '--rows', rows, '-o', 'b');
     for (const name of readdirSync(at('a')).filter((each) => each.endsWith('.jsonl')))
       expect([name, readFileSync(at(`b/${name}`))]).toEqual([name, readFileSync(at(`a/${name}`))]);
+  });
+
+  it('are not left out of a report because their manifest cannot be read', async () => {
+    const { trace, rows } = world();
+    await done('bucket', '--trace', trace, '--rows', rows, '-o', 'out');
+    rmSync(at('out/bucket.manifest.json'));
+    execFileSync('mkfifo', [at('out/bucket.manifest.json')]);
+    for (const place of ['out', 'out/bucket-a.jsonl'])
+      expect(await rounds('report', place)).toMatchObject({
+        status: 2,
+        stderr: expect.stringMatching(/^vf-rounds: \S*out\/bucket\.manifest\.json is a pipe; name a regular file$/m) as string,
+      });
   });
 
   it('replace nothing that another wrote, and no input', async () => {

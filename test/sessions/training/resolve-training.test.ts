@@ -192,6 +192,11 @@ describe('resolveTraining', () => {
     expect(other.notices).toEqual([expect.stringMatching(/can resume \(warm-start-lr-1e-4--2 has another name\); starting a new one/)]);
     const renamed = await read(['-R', named, '--name', 'cold']);
     expect(renamed).toMatchObject({ resumeDirectory: named, config: { name: 'cold' }, changes: [{ key: 'name', changeable: true }] });
+    writeFileSync(join(named, 'run.json'), '{"schema_ver');
+    const damaged = await read([...START, '--seed', '3', '--name', 'warm start: lr 1e-4', '-o', folder, '-R']);
+    expect(damaged.notices).toEqual([
+      expect.stringMatching(/can resume \(warm-start-lr-1e-4--2: \S+run\.json is not the record of a training run: .*\); starting a new one/),
+    ]);
     await expect(read(['-R', '-o', join(folder, 'empty')])).rejects.toThrow(/There is no run to resume under/);
     expect(existsSync(join(folder, 'empty'))).toBe(false);
   });

@@ -60,8 +60,8 @@ export function describeOverlay(bench: ViewBench): void {
         .toEqual([expect.stringMatching(/^A\s+lr 1e-4, 3 seeds\s+seed 1\s+seed 2\s+seed 3$/), expect.stringMatching(/^B\s+lr 5e-4$/)]);
       const cells = (row: number) => page.locator('.overlay-legend tbody tr').nth(row).locator('td.number').allInnerTexts();
       // Of 0.3, 0.4 and 0.5: Student's t with two degrees of freedom, 4.303 × 0.1 / √3.
-      await expect.poll(() => cells(0)).toEqual(['0.400 step 4', '0.152 to 0.648', '0.400 step 4', '0.152 to 0.648']);
-      expect(await cells(1)).toEqual(['0.900 step 4', '0.800 to 1.000', '0.900 step 4', '0.800 to 1.000']);
+      await expect.poll(() => cells(0)).toEqual(['0.000', '0.400 step 4', '0.152 to 0.648', '0.400 step 4', '0.152 to 0.648']);
+      expect(await cells(1)).toEqual(['0.000', '0.900 step 4', '0.800 to 1.000', '0.900 step 4', '0.800 to 1.000']);
       expect(await drawn(page)).toMatch(
         /^reward_mean over steps 0 to 4: A lr 1e-4, 3 seeds, training, from 0\.100 to 0\.400; B lr 5e-4, training, .*held out/,
       );

@@ -1,6 +1,7 @@
 /** Lays trainings over each other: runs that differ in their seed alone form one group, whose curves are drawn as one, or as many. Pure. */
 import { runLabels, seedlessSettings } from '../../../src/core/setting-differences.ts';
-import { estimateMean } from '../../../src/core/statistics.ts';
+import { rowsProblem, scaleProblem } from '../../../src/core/reward-scale.ts';
+import { estimateOverSeeds } from '../../../src/core/seed-statistics.ts';
 import type { Estimate, RunLine } from '../../../src/viewing/view-wire.ts';
 import { type Curve, curveData, type CurveKind } from '../curves/curve-data.ts';
 import type { MetricLine, Metrics } from '../curves/metric-lines.ts';
@@ -106,20 +107,52 @@ function meanOf(values: readonly number[]): number {
 export interface HeldOutFigure {
   readonly estimate: Estimate;
   readonly steps: readonly number[];
+  readonly runs: number;
 }
 
-/** The last and the best held-out reward of a run with the interval over its rows; of several seeds the mean over them, with its interval over them. Null if one has none. */
-export function heldOutFigures({ runs }: OverlaidGroup): { readonly last: HeldOutFigure | null; readonly best: HeldOutFigure | null } {
-  const measured = runs.map(({ metrics }) => rewardsOf(metrics.lines ?? []));
-  return {
-    last: overRuns(measured.map((rewards) => rewards.at(-1))),
-    best: overRuns(
-      measured.map((rewards) =>
-        rewards.reduce<Reward | undefined>((best, one) => (best !== undefined && best.value >= one.value ? best : one), undefined),
-      ),
-    ),
-  };
+export interface HeldOutFigures {
+  /** Before the first step. */
+  readonly start: HeldOutFigure | null;
+  /** Of trained versions, so after the start. */
+  readonly last: HeldOutFigure | null;
+  readonly best: HeldOutFigure | null;
+  /** True if every run was evaluated at its start, and none was higher later. */
+  readonly isStartBest: boolean;
 }
+
+/** Held-out rewards of a run with the interval over its rows; of several seeds the mean over them, with its interval over them. Null if one has none. */
+export function heldOutFigures({ runs }: OverlaidGroup): HeldOutFigures {
+  const measured = runs.map(({ metrics }) => {
+    const rewards = rewardsOf(metrics.lines ?? []);
+    const trained = rewards.filter(({ step }) => step > 0);
+    return { start: rewards.find(({ step }) => step === 0), last: trained.at(-1), best: highest(trained) };
+  });
+  const isStartBest = measured.every(({ start, best }) => start !== undefined && best !== undefined && best.value <= start.value);
+  const of = (which: 'start' | 'last' | 'best') => overRuns(measured.map((figures) => figures[which]));
+  return { start: of('start'), last: of('last'), best: of('best'), isStartBest };
+}
+
+function highest(rewards: readonly Reward[]): Reward | undefined {
+  return rewards.reduce<Reward | undefined>((best, one) => (best !== undefined && best.value >= one.value ? best : one), undefined);
+}
+
+/** Why rewards of the groups cannot be compared: they have other environments, data sets or numbers of held-out rows than the first. */
+export function scaleProblems(groups: readonly OverlaidGroup[], nameOf: (group: number) => string): string[] {
+  // Those of a run that is still being read are unknown.
+  const known = groups.flatMap(({ runs }, i): Scaled[] => {
+    const config = runs.map((run) => run.metrics.settings).find((settings) => Object.keys(settings).length > 0);
+    return config === undefined ? [] : [{ name: nameOf(i), config }];
+  });
+  return known.slice(1).flatMap((b) => {
+    const a = known[0]!;
+    const problem = scaleProblem(a, b);
+    if (problem !== null) return [problem];
+    const rows = rowsProblem(a, b);
+    return rows === null ? [] : [rows];
+  });
+}
+
+type Scaled = Parameters<typeof scaleProblem>[0];
 
 interface Reward extends Estimate {
   readonly step: number;
@@ -138,6 +171,6 @@ function rewardsOf(lines: readonly MetricLine[]): Reward[] {
 function overRuns(rewards: readonly (Reward | undefined)[]): HeldOutFigure | null {
   const known = rewards.filter((reward) => reward !== undefined);
   if (known.length < rewards.length || known.length === 0) return null;
-  const estimate = known.length === 1 ? known[0]! : estimateMean(known.map(({ value }) => [value]))!;
-  return { estimate, steps: [...new Set(known.map(({ step }) => step))].toSorted((a, b) => a - b) };
+  const estimate = known.length === 1 ? known[0]! : estimateOverSeeds(known.map(({ value }) => value))!;
+  return { estimate, steps: [...new Set(known.map(({ step }) => step))].toSorted((a, b) => a - b), runs: known.length };
 }

@@ -9,7 +9,7 @@ import { hrefOfRun } from '../runs/run-href.ts';
 import { plainText } from '../text/marked-text.ts';
 import { Label } from '../text/label.tsx';
 import { Text } from '../text/text.tsx';
-import { type HeldOutFigure, heldOutFigures, type OverlaidGroup, type OverlaidRun } from './overlay-data.ts';
+import { type HeldOutFigure, type HeldOutFigures, heldOutFigures, type OverlaidGroup, type OverlaidRun } from './overlay-data.ts';
 import { RunSwatch } from './overlay-look.tsx';
 
 export interface OverlayLegendProps {
@@ -31,6 +31,7 @@ export function OverlayLegend({ groups, isHidden, toggle }: OverlayLegendProps):
             </th>
             <th scope="col">Run</th>
             <th scope="col">State</th>
+            <th scope="col">Held out at the start</th>
             <th scope="col" colSpan={3}>
               Last held-out reward
             </th>
@@ -51,8 +52,9 @@ export function OverlayLegend({ groups, isHidden, toggle }: OverlayLegendProps):
               <td>
                 <States runs={group.runs} />
               </td>
+              <td class="number">{formatReward(figures[i]!.start?.estimate.value)}</td>
               <Figure figure={figures[i]!.last} scale={scale} />
-              <Best figure={figures[i]!.best} />
+              <Best figures={figures[i]!} />
             </tr>
           ))}
         </tbody>
@@ -109,21 +111,34 @@ function Figure({ figure, scale }: { readonly figure: HeldOutFigure | null; read
       <td class="compare-bar">
         <Interval estimate={estimate} scale={scale} />
       </td>
-      <td class="quiet-text number">{boundsText(estimate, ' to ') ?? '\u2013'}</td>
+      <td class="quiet-text number">{boundsOf(figure)}</td>
     </>
   );
 }
 
-function Best({ figure }: { readonly figure: HeldOutFigure | null }): VNode {
+/** The start is no version of the training, so it is never the best. */
+function Best({ figures: { best, isStartBest } }: { readonly figures: HeldOutFigures }): VNode {
+  if (isStartBest)
+    return (
+      <td class="quiet-text" colSpan={2}>
+        none beat the start
+      </td>
+    );
   return (
     <>
       <td class="number">
-        {formatReward(figure?.estimate.value)}
-        {figure !== null && <span class="quiet-text"> {stepsText(figure)}</span>}
+        {formatReward(best?.estimate.value)}
+        {best !== null && <span class="quiet-text"> {stepsText(best)}</span>}
       </td>
-      <td class="quiet-text number">{boundsText(figure?.estimate ?? null, ' to ') ?? '\u2013'}</td>
+      <td class="quiet-text number">{boundsOf(best)}</td>
     </>
   );
+}
+
+/** Seeds that agree exactly show no spread. */
+function boundsOf(figure: HeldOutFigure | null): string {
+  const { estimate = null, runs = 0 } = figure ?? {};
+  return boundsText(estimate, ' to ') ?? (runs > 1 ? 'seeds agree' : '\u2013');
 }
 
 function stepsText({ steps }: HeldOutFigure): string {

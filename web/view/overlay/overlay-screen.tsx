@@ -5,13 +5,14 @@ import type { RunLine } from '../../../src/viewing/view-wire.ts';
 import { CurveControls, meaningOf, shownCurves } from '../curves/curve-controls.tsx';
 import { type CurveKind, metricNames } from '../curves/curve-data.ts';
 import { useMetricsOf } from '../curves/use-metrics.ts';
+import { letterOf } from '../compare/compare-figures.tsx';
 import { EmptyState, LoadingState } from '../frame/states.tsx';
 import { useKeys } from '../keys/keys.tsx';
 import type { Route } from '../route/route.ts';
 import { go, patched } from '../route/use-route.ts';
 import { Text } from '../text/text.tsx';
 import { OverlayCard } from './overlay-card.tsx';
-import { hasSeeds, overlaidGroups, type OverlaidGroup } from './overlay-data.ts';
+import { hasSeeds, overlaidGroups, type OverlaidGroup, scaleProblems } from './overlay-data.ts';
 import { OverlayLegend, OverlaySettings } from './overlay-figures.tsx';
 import { MOST_RUNS } from './overlay-look.tsx';
 
@@ -51,7 +52,7 @@ export function Overlay({ lines: all, missing, route }: OverlayProps): VNode {
   if (runs.every((run) => run.metrics.lines === null && run.metrics.error === null)) return <LoadingState what="metrics" />;
   return (
     <>
-      <Notices missing={missing} leftOut={all.length - lines.length} />
+      <Notices missing={missing} leftOut={all.length - lines.length} scales={scaleProblems(groups, letterOf)} />
       <OverlayLegend groups={groups} isHidden={isHidden} toggle={toggle} />
       {names.length === 0 ? (
         <EmptyState title="No metrics yet">
@@ -109,9 +110,21 @@ function shownOf({ params }: Route): Shown {
   return of !== undefined && Object.hasOwn(KINDS, of) ? (of as Shown) : 'both';
 }
 
-function Notices({ missing, leftOut }: { readonly missing: readonly string[]; readonly leftOut: number }): VNode {
+interface NoticesProps {
+  readonly missing: readonly string[];
+  readonly leftOut: number;
+  /** Why rewards cannot be compared. */
+  readonly scales: readonly string[];
+}
+
+function Notices({ missing, leftOut, scales }: NoticesProps): VNode {
   return (
     <>
+      {scales.map((problem) => (
+        <p key={problem} class="problem">
+          <Text text={`Not comparable: ${problem}.`} />
+        </p>
+      ))}
       {missing.map((id) => (
         <p key={id} class="problem">
           <Text text={`${id} is not among the runs. It may have been moved, or is not in this file.`} />

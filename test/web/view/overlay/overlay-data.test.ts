@@ -1,7 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { RunLine } from '../../../../src/viewing/view-wire.ts';
 import type { MetricLine } from '../../../../web/view/curves/metric-lines.ts';
-import { hasSeeds, heldOutFigures, overlaidCurves, overlaidGroups, type OverlaidRun } from '../../../../web/view/overlay/overlay-data.ts';
+import {
+  hasSeeds,
+  heldOutFigures,
+  scaleProblems,
+  overlaidCurves,
+  overlaidGroups,
+  type OverlaidRun,
+} from '../../../../web/view/overlay/overlay-data.ts';
 
 const evaluation = (step: number, reward: number): MetricLine => ({
   kind: 'evaluation',
@@ -76,17 +83,40 @@ describe('heldOutFigures', () => {
     const [one] = overlaidGroups([run('a', { lines: lines(0.7, 0.6) })], true);
     const figures = heldOutFigures(one!);
     expect(figures.last).toMatchObject({ estimate: { value: 0.6, low: 0.5, n: 10 }, steps: [5] });
-    expect(figures.best).toMatchObject({ estimate: { value: 0.7 }, steps: [0] });
+    expect(figures.start).toMatchObject({ estimate: { value: 0.7 }, steps: [0] });
+    expect(figures).toMatchObject({ best: { estimate: { value: 0.6 }, steps: [5] }, isStartBest: true });
     const [seeds] = overlaidGroups([run('a', { lines: lines(0, 0.4) }), run('b', { seed: 1, lines: lines(0, 0.6) })], true);
     const { estimate } = heldOutFigures(seeds!).last!;
-    // Student's t with one degree of freedom: 12.706 × 0.1; rewards are never negative.
+    // Student's t with one degree of freedom: 12.706 × 0.1, as in vf-compare.
     expect(estimate.value).toBeCloseTo(0.5, 12);
-    expect([estimate.low, estimate.n]).toEqual([0, 2]);
+    expect([estimate.low, estimate.n]).toEqual([expect.closeTo(0.5 - 12.7062 * 0.1, 3), 2]);
     expect(estimate.high).toBeCloseTo(0.5 + 12.7062 * 0.1, 3);
   });
 
   it('is null where a run was never evaluated', () => {
     const [seeds] = overlaidGroups([run('a', { lines: [evaluation(0, 1)] }), run('b', { seed: 1 })], true);
-    expect(heldOutFigures(seeds!)).toEqual({ last: null, best: null });
+    expect(heldOutFigures(seeds!)).toEqual({ start: null, last: null, best: null, isStartBest: false });
+  });
+});
+
+describe('scaleProblems', () => {
+  const letters = (group: number) => 'ABC'[group]!;
+  const of = (environment: object, examples?: number) => ({
+    settings: { environment, seed: 0, ...(examples === undefined ? {} : { evaluation: { examples } }) },
+  });
+
+  it.each([
+    [
+      'environments',
+      of({ id: 'x' }),
+      of({ id: 'y' }),
+      /^A is evaluated on x and C on y, and rewards of different environments have different scales$/,
+    ],
+    ['data sets', of({ id: 'x' }), of({ id: 'x', args: { dataset: 'd' } }), /^A is evaluated on its default data set and C on the data set "d"$/],
+    ['numbers of rows', of({ id: 'x' }, 16), of({ id: 'x' }, 240), /^A is evaluated on 16 held-out rows and C on 240 held-out rows/],
+  ])('names other %s, and none of a run that is still read', (_, first, other, text) => {
+    const groups = overlaidGroups([run('a', first), run('b', { settings: {} }), run('c', other)], false);
+    expect(scaleProblems(groups, letters)).toEqual([expect.stringMatching(text)]);
+    expect(scaleProblems(groups.slice(0, 2), letters)).toEqual([]);
   });
 });

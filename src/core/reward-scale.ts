@@ -1,6 +1,6 @@
 /** Whether the held-out rewards of two trainings have a common scale: those of one environment on one data set have. */
-import { differingSettings, type RecordedSettings } from '../../core/setting-differences.ts';
-import { isObject } from '../../schemas/is-object.ts';
+import { differingSettings, type RecordedSettings } from './setting-differences.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 interface Scaled {
   /** The letter of its group. */
@@ -31,6 +31,17 @@ export function scaleProblem(first: Scaled, second: Scaled): string | null {
     name === undefined ? 'its default data set' : `the data set ${JSON.stringify(name)}`,
   );
   return data === other ? null : `${first.name} is evaluated on ${data} and ${second.name} on ${other}`;
+}
+
+/** Says that the configured numbers of held-out rows differ, for a reader who cannot see the rows themselves; null if they do not. */
+export function rowsProblem(first: Scaled, second: Scaled): string | null {
+  const [a, b] = [first, second].map(({ config }) => {
+    const evaluation = config?.['evaluation'];
+    const examples = isObject(evaluation) ? evaluation['examples'] : undefined;
+    return typeof examples === 'number' ? `${examples} held-out rows` : 'all held-out rows';
+  });
+  if (a === b) return null;
+  return `${first.name} is evaluated on ${a} and ${second.name} on ${b}, so their held-out rewards are those of other questions`;
 }
 
 /** The same module may be named by other paths. */
