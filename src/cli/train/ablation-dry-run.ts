@@ -1,6 +1,6 @@
 /** `vf-train FILE --dry-run` of a file with `[[ablation]]`: its runs, their sizes, and whether each could begin. Samples and trains nothing. */
 import { canonicalJson } from '../../core/canonical-json.ts';
-import { countText, plural, usdText } from '../../reports/text/number-text.ts';
+import { countText, figureText, plural, usdText } from '../../reports/text/number-text.ts';
 import { escapeControls, printable } from '../../reports/text/terminal-text.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { inRun, type PlannedAblation, type PlannedTraining } from '../../sessions/training/plan-ablations.ts';
@@ -19,14 +19,17 @@ export interface AblationDryRunOptions {
 /** Checks the surroundings of each distinct set-up, as the dry run of a single training does. Returns the exit code. */
 export async function ablationDryRun(ablations: readonly PlannedAblation[], { json, gpuPrice, context }: AblationDryRunOptions): Promise<number> {
   const { checkedDryRun } = await import('./dry-training.ts');
-  const checked: CheckedSetup[] = [];
+  const checked = new Map<string, CheckedSetup>();
   await eachSetup(ablations, async (planned, which) => {
-    const { text, findings } = await checkedDryRun(planned.setup, { gpuPrice, push: null }, context);
-    checked.push({ which, text, findings });
+    checked.set(partsOf(planned), { which, ...(await checkedDryRun(planned.setup, { gpuPrice, push: null }, context)) });
   });
-  if (json) process.stdout.write(`${context.redact(JSON.stringify({ ablations: ablations.map(toWire) }))}\n`);
-  else process.stdout.write(printable(context.redact([...ablations.map(ablationText), ...checked.map(setupText)].join('\n'))));
-  return checked.every(({ findings }) => isWell(findings)) ? EXIT.done : EXIT.usage;
+  const sums = ablations.map((ablation) => sumOf(ablation, checked, gpuPrice));
+  if (json) process.stdout.write(`${context.redact(JSON.stringify({ ablations: ablations.map((ablation, i) => toWire(ablation, sums[i]!)) }))}\n`);
+  else {
+    const texts = ablations.map((ablation, i) => ablationText(ablation, sums[i]!));
+    process.stdout.write(printable(context.redact([...texts, ...[...checked.values()].map(setupText)].join('\n'))));
+  }
+  return [...checked.values()].every(({ findings }) => isWell(findings)) ? EXIT.done : EXIT.usage;
 }
 
 interface CheckedSetup extends CheckedRun {
@@ -50,8 +53,7 @@ async function eachSetup(ablations: readonly PlannedAblation[], visit: (planned:
   const seen = new Set<string>();
   for (const { where, runs } of ablations)
     for (const [i, planned] of runs.entries()) {
-      const { name: _name, seed: _seed, optimizer: _optimizer, steps: _steps, output_dir: _output, ...parts } = planned.setup.wire;
-      const key = canonicalJson(parts);
+      const key = partsOf(planned);
       if (seen.has(key)) continue;
       seen.add(key);
       const which = `Run ${i + 1} of ${runs.length} of ${where} (${planned.run.label})`;
@@ -59,7 +61,31 @@ async function eachSetup(ablations: readonly PlannedAblation[], visit: (planned:
     }
 }
 
-function ablationText({ name, runs }: PlannedAblation): string {
+/** Equal for runs with the same set-up. */
+function partsOf({ setup }: PlannedTraining): string {
+  const { name: _name, seed: _seed, optimizer: _optimizer, steps: _steps, output_dir: _output, ...parts } = setup.wire;
+  return canonicalJson(parts);
+}
+
+/** Of all runs of an ablation, at most or by estimate; null if one of them is unknown. */
+interface Sum {
+  readonly mostTokens: number | null;
+  readonly gpuHours: number | null;
+  /** US dollars of the GPUs; null without a price of one. */
+  readonly usd: number | null;
+}
+
+function sumOf({ runs }: PlannedAblation, checked: ReadonlyMap<string, CheckedRun>, gpuPrice: number | null): Sum {
+  const sum = (of: (run: CheckedRun) => number | null) =>
+    runs.reduce<number | null>((total, planned) => {
+      const each = of(checked.get(partsOf(planned))!);
+      return total === null || each === null ? null : total + planned.setup.config.steps * each;
+    }, 0);
+  const gpuHours = sum((run) => run.gpuHours);
+  return { mostTokens: sum(({ mostTokens }) => mostTokens), gpuHours, usd: gpuHours === null || gpuPrice === null ? null : gpuHours * gpuPrice };
+}
+
+function ablationText({ name, runs }: PlannedAblation, { mostTokens, gpuHours, usd }: Sum): string {
   const lines = runs.map(({ run, setup, record }, i) => {
     const state = record.state === 'planned' ? '' : ` (${record.state})`;
     return `${countText(i + 1).padStart(5)}  ${escapeControls(run.label)}${state}  ${sizeText(setup.config)}`;
@@ -67,11 +93,13 @@ function ablationText({ name, runs }: PlannedAblation): string {
   const configs = runs.map(({ setup }) => setup.config);
   const rollouts = configs.reduce((sum, config) => sum + rolloutsOf(config), 0);
   const most = configs.reduce((sum, { guards }) => sum + (guards.maxCost ?? NaN), 0);
+  const tokens = mostTokens === null || mostTokens === 0 ? '' : ` (at most ${plural(mostTokens, 'token')})`;
   const total = `${plural(runs.length, 'run')}, ${plural(
     configs.reduce((sum, config) => sum + totalSteps(config), 0),
     'step',
-  )}, ${plural(rollouts, 'rollout')} to train on${Number.isNaN(most) ? '' : `, at most ${usdText(most)} for the models by role`}`;
-  return `${escapeControls(name)}: ${total}\n${lines.join('\n')}\n`;
+  )}, ${plural(rollouts, 'rollout')} to train on${tokens}${Number.isNaN(most) ? '' : `, at most ${usdText(most)} for the models by role`}`;
+  const hours = gpuHours === null ? '' : `; about ${figureText(gpuHours)} GPU hours${usd === null ? '' : `, ${usdText(usd)}`}`;
+  return `${escapeControls(name)}: ${total}${hours}\n${lines.join('\n')}\n`;
 }
 
 function sizeText(config: TrainingConfig): string {
@@ -82,7 +110,7 @@ function rolloutsOf({ steps, rollouts }: TrainingConfig): number {
   return steps * rollouts.examplesPerStep * rollouts.rolloutsPerExample;
 }
 
-function toWire({ name, directory, runs }: PlannedAblation): object {
+function toWire({ name, directory, runs }: PlannedAblation, { mostTokens, gpuHours, usd }: Sum): object {
   const run = ({ run: { label, name: runName }, setup: { config }, record }: PlannedTraining) => ({
     name: runName,
     label,
@@ -91,5 +119,5 @@ function toWire({ name, directory, runs }: PlannedAblation): object {
     steps: totalSteps(config),
     rollouts: rolloutsOf(config),
   });
-  return { name, directory, runs: runs.map(run) };
+  return { name, directory, most_tokens: mostTokens, gpu_hours: gpuHours, usd, runs: runs.map(run) };
 }

@@ -2,7 +2,7 @@
 import { checkStart } from '../../doctor/check-start.ts';
 import { runTarget } from '../../doctor/doctor-target.ts';
 import { type Finding, ok } from '../../doctor/finding.ts';
-import { trainingDryRun } from '../../sessions/training/training-dry-run.ts';
+import { type TrainingDryRun, trainingDryRun } from '../../sessions/training/training-dry-run.ts';
 import type { TrainingSetup } from '../../sessions/training/resolve-training.ts';
 import { printable } from '../../reports/text/terminal-text.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
@@ -24,9 +24,7 @@ export async function dryTraining(setup: TrainingSetup, { gpuPrice, push }: DryO
   return isWell(findings) ? EXIT.done : EXIT.usage;
 }
 
-export interface CheckedRun {
-  /** Ends with the findings. */
-  readonly text: string;
+export interface CheckedRun extends TrainingDryRun {
   readonly findings: readonly Finding[];
 }
 
@@ -38,7 +36,7 @@ export async function checkedDryRun(
   const variables = process.env;
   const target = { ...runTarget(setup), config: setup.config };
   const findings: Finding[] = [];
-  const text = await trainingDryRun(setup, {
+  const run = await trainingDryRun(setup, {
     variables,
     note,
     gpuPrice,
@@ -49,5 +47,5 @@ export async function checkedDryRun(
       return checkedLines(findings);
     },
   });
-  return { text, findings };
+  return { ...run, findings };
 }

@@ -17,11 +17,35 @@ export function gpuTable(needs: GpuNeeds, plan: GpuPlan): string[] {
 
 /** The time of a step and, with `gpuPrice` in US dollars for one GPU and hour, its price. */
 export function stepLines(config: TrainingConfig, needs: GpuNeeds, gpuPrice: number | null = null): string[] {
-  const { rollouts, steps, algorithm } = config;
-  const cards = new Set([...needs.workers, ...needs.servers.flat()]);
+  const { rollouts, steps } = config;
+  const time = timeOfStep(config, needs);
+  if (time === null) return [];
+  const cards = cardsOf(needs);
+  const sampling = time.sample === null ? 'sampling by your servers not counted' : `sampling ${durationText(time.sample)}`;
+  const what = `${rollouts.examplesPerStep} × ${rollouts.rolloutsPerExample} rollouts of ${countText(time.rolloutTokens)} tokens, ${countText(time.sampledTokens)} of them sampled`;
+  const price = (seconds: number) => (gpuPrice === null ? '' : `, ${usdText((seconds / 3600) * cards * gpuPrice)}`);
+  const whole = time.step * steps;
+  const hourly = gpuPrice === null ? '' : ` on ${plural(cards, 'GPU')} at ${usdText(gpuPrice)} an hour each`;
+  return [
+    `A step takes about ${durationText(time.step)}${price(time.step)} (training ${durationText(time.train)}, ${sampling}), ${plural(steps, 'step')} ${durationText(whole)}${price(whole)}${hourly}`,
+    `  estimated from published speeds of H100s, not measured, for ${what}`,
+  ];
+}
+
+/** Hours of all of its GPUs that a step takes; null for a step of unknown size. */
+export function gpuHoursOfStep(config: TrainingConfig, needs: GpuNeeds): number | null {
+  const time = timeOfStep(config, needs);
+  return time && (time.step / 3600) * cardsOf(needs);
+}
+
+function cardsOf({ workers, servers }: GpuNeeds): number {
+  return new Set([...workers, ...servers.flat()]).size;
+}
+
+function timeOfStep({ rollouts, steps, algorithm, source, rolloutsFile }: TrainingConfig, needs: GpuNeeds): ReturnType<typeof stepTime> | null {
   const isShared = needs.servers.some((server) => server.some((card) => needs.workers.includes(card)));
-  if (steps === 0 || config.source !== null || config.rolloutsFile !== null) return [];
-  const time = stepTime({
+  if (steps === 0 || source !== null || rolloutsFile !== null) return null;
+  return stepTime({
     shape: needs.shape,
     rollouts: rollouts.examplesPerStep * rollouts.rolloutsPerExample,
     contextTokens: needs.contextTokens,
@@ -30,15 +54,6 @@ export function stepLines(config: TrainingConfig, needs: GpuNeeds, gpuPrice: num
     samplers: new Set(needs.servers.flat()).size,
     isSequential: isShared || rollouts.maxStaleness === 0,
   });
-  const sampling = time.sample === null ? 'sampling by your servers not counted' : `sampling ${durationText(time.sample)}`;
-  const what = `${rollouts.examplesPerStep} × ${rollouts.rolloutsPerExample} rollouts of ${countText(time.rolloutTokens)} tokens, ${countText(time.sampledTokens)} of them sampled`;
-  const price = (seconds: number) => (gpuPrice === null ? '' : `, ${usdText((seconds / 3600) * cards.size * gpuPrice)}`);
-  const whole = time.step * steps;
-  const hourly = gpuPrice === null ? '' : ` on ${plural(cards.size, 'GPU')} at ${usdText(gpuPrice)} an hour each`;
-  return [
-    `A step takes about ${durationText(time.step)}${price(time.step)} (training ${durationText(time.train)}, ${sampling}), ${plural(steps, 'step')} ${durationText(whole)}${price(whole)}${hourly}`,
-    `  estimated from published speeds of H100s, not measured, for ${what}`,
-  ];
 }
 
 /** As update-policy.ts takes them: a pass without gradient costs half of one with it. */

@@ -6,7 +6,7 @@ import { GIB } from '../../launch/memory-estimate.ts';
 import { type ExpertModel, type ModelShape, parameterCount, readExperts, readModelShape } from '../../launch/model-shape.ts';
 import { flagValue } from '../../launch/vllm-flags.ts';
 import { trainingConfigSchema, type TrainingConfig } from '../../schemas/training-config.ts';
-import { gpuTable, stepLines } from '../../reports/training/gpu-table.ts';
+import { gpuHoursOfStep, gpuTable, stepLines } from '../../reports/training/gpu-table.ts';
 
 export interface PlannedRun {
   /** The configuration with `gradient_checkpointing` and `max_tokens` as the run uses them. */
@@ -15,6 +15,8 @@ export interface PlannedRun {
   readonly gpuShare: number | null;
   /** Lines for the user: the table, or the reason why there is none. Empty without a GPU. */
   readonly lines: readonly string[];
+  /** Hours of all GPUs together that a step takes by estimate; absent or null if unknown. */
+  readonly hoursPerStep?: number | null;
 }
 
 export interface PlanOptions {
@@ -54,7 +56,12 @@ export async function planGpus(config: TrainingConfig, { contextTokens, variable
     const { checkpointing, maxTokens, share } = fit.plan;
     // The configured number is for all workers together.
     const all = maxTokens < needs.maxTokens ? maxTokens * needs.workers.length : config.backend.maxTokens;
-    return { config: resolved(checkpointing, all), gpuShare: share, lines: [...gpuTable(needs, fit.plan), ...stepLines(config, needs, gpuPrice)] };
+    return {
+      config: resolved(checkpointing, all),
+      gpuShare: share,
+      lines: [...gpuTable(needs, fit.plan), ...stepLines(config, needs, gpuPrice)],
+      hoursPerStep: gpuHoursOfStep(config, needs),
+    };
   }
   const problem = `${fit.problem}. To make it fit, ${fit.change}.`;
   const isChosen = gradientCheckpointing !== 'auto' && needs.isMaxTokensChosen && (needs.servers.length === 0 || needs.givenShare !== null);

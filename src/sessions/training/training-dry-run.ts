@@ -39,10 +39,18 @@ export interface TrainingDryRunOptions {
   readonly signal: AbortSignal;
 }
 
+export interface TrainingDryRun {
+  readonly text: string;
+  /** Most tokens of a step's rollouts; null if nothing limits them. 0 without steps on rollouts. */
+  readonly mostTokens: number | null;
+  /** Hours of all GPUs together that a step takes by estimate; null if unknown. */
+  readonly gpuHours: number | null;
+}
+
 export async function trainingDryRun(
   { config, notices }: Pick<TrainingSetup, 'config' | 'notices'>,
   { variables, note, gpuPrice = null, check = async () => [], signal }: TrainingDryRunOptions,
-): Promise<string> {
+): Promise<TrainingDryRun> {
   const { environment: wanted, rollouts, lora, policy, model, steps, seed } = config;
   // Refuses bases that the embedded engine would refuse. Not for Python backends, for which a name may be a model to download.
   const isDownloaded = usesEngine(config) && (await checkLocalBase(config, variables));
@@ -85,7 +93,7 @@ export async function trainingDryRun(
   for (const notice of [...notices, ...(environment.notices ?? []), ...(clip === null ? [] : [clip])]) note(escapeControls(notice));
   const planned = await planGpus(config, { contextTokens: longestRollout(environment, model.path), variables, gpuPrice, signal });
   await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
-  return [
+  const text = [
     'Dry run: nothing is sampled, trained or written.',
     '',
     ...factLines(facts, 14),
@@ -99,6 +107,7 @@ export async function trainingDryRun(
     ...(await check({ environment, evaluation })),
     '',
   ].join('\n');
+  return { text, mostTokens: mostTokens({ responseTokens, contextTokens, members }), gpuHours: planned.hoursPerStep ?? null };
 }
 
 type Config = TrainingSetup['config'];
@@ -141,14 +150,21 @@ function rolloutLoss({ algorithm: { loss, kl, minibatches, epochs }, optimizer }
   return ['loss', `${what}, learning rate ${settingNumber(optimizer.learningRate)}, ${plural(minibatches * epochs, 'optimiser step')} per step`];
 }
 
+type Lengths = Readonly<Record<'responseTokens' | 'contextTokens' | 'members', number>>;
+
+function mostTokens({ responseTokens, contextTokens, members }: Lengths): number | null {
+  const most = members === 0 ? 0 : members * (contextTokens + responseTokens);
+  return Number.isFinite(most) ? most : null;
+}
+
 /** Either length may be infinite: then only the model's window limits it. */
-function lengthsText({ responseTokens, contextTokens, members }: Record<'responseTokens' | 'contextTokens' | 'members', number>): string {
+function lengthsText(lengths: Lengths): string {
+  const { responseTokens, contextTokens, members } = lengths;
+  const most = mostTokens(lengths);
   const generation = Number.isFinite(responseTokens) ? `${countText(responseTokens)} new tokens per generation` : 'a generation may fill the window';
   if (!Number.isFinite(contextTokens)) return `${generation}, contexts up to the model's window`;
   const contexts = `${generation}, contexts up to ${countText(contextTokens)}`;
-  return Number.isFinite(responseTokens) && members > 0
-    ? `${contexts}: at most ${countText(members * (contextTokens + responseTokens))} tokens per step`
-    : contexts;
+  return most !== null && members > 0 ? `${contexts}: at most ${countText(most)} tokens per step` : contexts;
 }
 
 function serverNeeds({ lora, rollouts }: Config, hasImages: boolean): Fact {

@@ -19,7 +19,7 @@ async function dryRun(folder: string, flags: readonly string[], note: (line: str
   writeFileSync(path, code);
   const parsed = parseTrain([path, ...flags, '--dry-run']);
   const setup = await resolveTraining(parsed, { variables: {}, environmentFile: join(folder, '.env') });
-  return trainingDryRun(setup, { variables: {}, note, signal: new AbortController().signal });
+  return (await trainingDryRun(setup, { variables: {}, note, signal: new AbortController().signal })).text;
 }
 
 describe('trainingDryRun', () => {
