@@ -1,6 +1,6 @@
 /** An environment that rewards the first and the third turn of every episode, and a model that plays it to its end. */
 import { ScriptedClient } from '../../src/clients/scripted.ts';
-import { environmentClient, noPolicies, TalkEnv } from '../server/environment/environment-client.ts';
+import { environmentClient, noPolicies, TalkEnv, tokenizer } from '../server/environment/environment-client.ts';
 import { loopback, readText, sendJson } from '../transport/loopback.ts';
 
 /** What the policy says in an episode. */
@@ -35,6 +35,17 @@ export async function talkingModel() {
     const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
     const choices = [{ index: 0, finish_reason: 'stop', logprobs: null, message: { role: 'assistant', content } }];
     sendJson(response, 200, { id: 'said', object: 'chat.completion', created: 0, model, choices, usage });
+  });
+  return { url: `${server.url}/v1`, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+}
+
+/** A completions server that says the words in order, as ids of the tokenizer. `url` ends with `/v1`. */
+export async function talkingTokens() {
+  const server = await loopback(async (request, response) => {
+    const { prompt } = JSON.parse(await readText(request)) as { readonly prompt: number[] };
+    const said = await tokenizer.decode(Int32Array.from(prompt));
+    const ids = [...(await tokenizer.encode(WORDS[said.split('you said').length - 1]!)).ids];
+    sendJson(response, 200, { choices: [{ token_ids: ids, logprobs: { token_logprobs: ids.map(() => -0.5) } }] });
   });
   return { url: `${server.url}/v1`, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
 }

@@ -4,6 +4,7 @@ import type { RolloutExport } from '../../src/schemas/rollout-export.ts';
 import { serveWithoutRetriever } from './down-retriever.ts';
 import { ownRun, ROOT } from './own-run.ts';
 import { describePeer, resultLine, runPeer, servedModel } from './peer.ts';
+import { REWARD, rewardingServer, SHOWN, talkingTokens, TURN_REWARDS } from './rewarding-talk.ts';
 import { serveCommand } from './serve-command.ts';
 
 const DATASETS = ['fact-world', 'nq-mini'] as const;
@@ -18,6 +19,7 @@ interface Output {
   readonly extra: {
     readonly reward_extra_info: Readonly<Record<string, number>>;
     readonly stop_condition: string;
+    readonly turn_scores: readonly (number | null)[];
     readonly min_global_steps: number;
     readonly max_global_steps: number;
   };
@@ -42,10 +44,12 @@ interface Asked {
   readonly ids: readonly string[];
   readonly responseLength?: number;
   readonly hasStops?: boolean;
+  /** @default the served nano-base */
+  readonly model?: { readonly url: string };
 }
 
-async function agentLoop({ env, ids, responseLength = RESPONSE_LENGTH, hasStops = true }: Asked): Promise<Run> {
-  const { url } = await servedModel();
+async function agentLoop({ env, ids, responseLength = RESPONSE_LENGTH, hasStops = true, model }: Asked): Promise<Run> {
+  const { url } = model ?? (await servedModel());
   const args = [ROOT, url, JSON.stringify(env), String(responseLength), String(hasStops), ...ids];
   return runPeer<Run>('verl', 'agent_loop', args, { timeoutMs: 280_000, cwd: ROOT });
 }
@@ -120,6 +124,16 @@ describePeer('verl', { quick: false }, () => {
       expect([output.responses, output.response_mask]).toEqual([ids.slice(start, start + CUT), mask.slice(start, start + CUT)]);
     }
     resultLine('verl agent loop', version, `response_length ${CUT}`, `4 responses of ${CUT} tokens with mask and log-probs`);
+  });
+
+  it('has the rewards of the turns in turn_scores', async () => {
+    await using server = await rewardingServer();
+    await using model = await talkingTokens();
+    const { outputs, version } = await agentLoop({ env: server.url, ids: ['row-0', 'row-1'], model });
+    for (const { error, extra, rm_scores: scores } of outputs)
+      expect([error, extra.turn_scores, scores.at(-1)]).toEqual([null, TURN_REWARDS, REWARD]);
+    expect(outputs).toHaveLength(2);
+    resultLine('verl agent loop', version, 'an environment that rewards turns', `turn_scores ${SHOWN}`);
   });
 
   it('a rollout that failed raises and the others go on', async () => {

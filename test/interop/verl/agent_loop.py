@@ -77,7 +77,9 @@ def described(example_id, output):
         return {"example_id": example_id, "error": f"{type(output).__name__}: {output}"}
     fields = output.as_dict()
     lists = {name: fields[name].tolist() for name in ("prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores")}
-    return {"example_id": example_id, "error": None, "num_turns": output.num_turns, "extra": output.extra_fields, **lists}
+    # JSON has no NaN.
+    turn_scores = [None if score != score else score for score in output.extra_fields["turn_scores"]]
+    return {"example_id": example_id, "error": None, "num_turns": output.num_turns, "extra": {**output.extra_fields, "turn_scores": turn_scores}, **lists}
 
 
 async def main():
