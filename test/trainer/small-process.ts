@@ -11,6 +11,8 @@ export interface SmallProcessOptions {
   readonly slowMs?: number;
   /** @default unigram */
   readonly backend?: 'unigram' | 'torch';
+  /** The credit is that of running-mean.ts. @default the configured one */
+  readonly hasOwnCredit?: boolean;
 }
 
 const SCRIPT = fileURLToPath(import.meta.resolve('./train-small.ts'));

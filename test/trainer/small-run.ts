@@ -9,6 +9,7 @@ import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { ScriptedClient, type ScriptedTurn } from '../../src/clients/scripted.ts';
 import type { Environment } from '../../src/core/environment.ts';
 import { reward, Rubric } from '../../src/core/rubric.ts';
+import type { OwnCredit } from '../../src/trainer/credit.ts';
 import type { GradientBackend } from '../../src/trainer/gradient-backend.ts';
 import { lossTerms } from '../../src/trainer/losses/loss-terms.ts';
 import type { PolicyServers } from '../../src/trainer/weight-publisher.ts';
@@ -45,6 +46,7 @@ export interface SmallRunOptions {
   readonly isEvaluatedAgain?: boolean;
   readonly isUpdatedOtherwise?: boolean;
   readonly createSource?: CreateSource;
+  readonly ownCredit?: OwnCredit;
   readonly demonstrations?: DemonstrationSet;
   /** Changes the session before it is used. */
   readonly session?: (session: TrainingSession & { readonly publisher: MemoryPublisher }) => TrainingSession;
@@ -73,6 +75,7 @@ export async function trainSmall(path: string, options: SmallRunOptions): Promis
     config,
     losses,
     ...(options.createSource === undefined ? {} : { createSource: options.createSource }),
+    ...(options.ownCredit === undefined ? {} : { ownCredit: options.ownCredit }),
     ...(options.demonstrations === undefined ? {} : { openDemonstrations: async () => options.demonstrations! }),
     directory,
     environment,

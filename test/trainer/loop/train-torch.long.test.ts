@@ -22,7 +22,7 @@ const CONFIG = {
 };
 const WEIGHTS = 'adapter_model.safetensors';
 
-describe.skipIf(torchPython.path === null)(`train over the torch worker${skipReason}`, { timeout: 300_000 }, () => {
+describe.skipIf(torchPython.path === null)(`train over the torch worker${skipReason}`, { timeout: 1_200_000 }, () => {
   let root: string;
   let whole: { readonly path: string; readonly adapter: string; readonly weights: Buffer; readonly rows: Record<string, unknown>[] };
   beforeAll(async () => {
@@ -75,5 +75,27 @@ describe.skipIf(torchPython.path === null)(`train over the torch worker${skipRea
     expect(await finalAdapter(outcome, WEIGHTS)).toEqual(whole.weights);
     expect(await rowsOf(path)).toEqual(whole.rows);
     expect((await readdir(path, { recursive: true })).filter((name) => /tmp|lock/.test(name))).toEqual([]);
+  });
+
+  it('resumes to the same bits, with a credit that has a state, after the whole process was killed three times', async () => {
+    const options = { config: CONFIG, backend: 'torch', hasOwnCredit: true } as const;
+    const undisturbed = await recorded('credit-whole');
+    const { adapter } = await finishSmall(undisturbed, options);
+    const path = await recorded('credit');
+    for (const phases of [20, 45, 45]) {
+      const child = startSmall(path, options);
+      await untilPhases(child, phases);
+      child.kill('SIGKILL');
+      await once(child, 'close');
+      expect(child.signalCode).toBe('SIGKILL');
+    }
+    const outcome = await finishSmall(path, options);
+    expect(outcome).toMatchObject({ reason: 'finished', step: CONFIG.steps });
+    expect(readAdapter(outcome.adapter!)).toEqual(readAdapter(adapter!));
+    expect(await rowsOf(path)).toEqual(await rowsOf(undisturbed));
+    const means = (await rowsOf(path)).flatMap((row) => (row['credit/mean'] === undefined ? [] : [row['credit/mean']]));
+    expect(new Set(means).size).toBe(CONFIG.steps);
+    // Another credit trains other weights.
+    expect(readAdapter(outcome.adapter!)).not.toEqual(readAdapter(whole.adapter));
   });
 });
