@@ -49,6 +49,19 @@ export async function driveEpisode<R extends Row>(environment: Environment<R>, r
   let stop: StopCondition | null = null;
   let nextPrefill = prefill;
   const turnRewards: (number | null)[] = [];
+  let failure: unknown = null;
+  const play = async ({ content, toolCalls }: ReturnType<typeof turnOf>): Promise<void> => {
+    await transcript.openTurn(nextPrefill);
+    const sample = { text: spelledCalls(content, toolCalls), content, toolCalls, finish: 'stop', stopReason: null, usage: NO_USAGE } as const;
+    const kept = sample.text.slice(0, episode.keep(sample.text));
+    const { toolCalls: attempts } = transcript.commit(sample, kept.length);
+    const step = episode.step(kept, { finish: 'stop', stopReason: null, toolCalls: attempts, signal });
+    const { observation, stop: end, next, reward } = await untilAborted(step, signal);
+    turnRewards.push(reward === undefined ? null : checkedTurnReward(reward, turnRewards.length + 1));
+    if (observation !== null) await transcript.observe(observation);
+    stop = end;
+    nextPrefill = next?.prefill ?? prefill;
+  };
   return {
     prompt,
     tools,
@@ -70,17 +83,16 @@ export async function driveEpisode<R extends Row>(environment: Environment<R>, r
     },
     async step(reply: string | Message): Promise<void> {
       if (stop !== null) throw new EnvironmentError(`The episode is over (${stop}). Start another one.`);
-      const { content, toolCalls } = turnOf(reply);
-      await transcript.openTurn(nextPrefill);
-      const sample = { text: spelledCalls(content, toolCalls), content, toolCalls, finish: 'stop', stopReason: null, usage: NO_USAGE } as const;
-      const kept = sample.text.slice(0, episode.keep(sample.text));
-      const { toolCalls: attempts } = transcript.commit(sample, kept.length);
-      const step = episode.step(kept, { finish: 'stop', stopReason: null, toolCalls: attempts, signal });
-      const { observation, stop: end, next, reward } = await untilAborted(step, signal);
-      turnRewards.push(reward === undefined ? null : checkedTurnReward(reward, turnRewards.length + 1));
-      if (observation !== null) await transcript.observe(observation);
-      stop = end;
-      nextPrefill = next?.prefill ?? prefill;
+      if (failure !== null)
+        throw new EnvironmentError('The episode failed at an earlier turn, so it has no reward. Start another one.', { cause: failure });
+      const turn = turnOf(reply);
+      try {
+        await play(turn);
+      } catch (error) {
+        // The turn is in the transcript, and the environment may have taken half of it.
+        failure = error;
+        throw error;
+      }
     },
     [Symbol.asyncDispose]: () => Promise.resolve(episode[Symbol.asyncDispose]()),
   };

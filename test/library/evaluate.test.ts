@@ -215,6 +215,30 @@ describe('startEpisode and scoreEpisode', () => {
     );
   });
 
+  it('takes no further turn once one has failed, and has no reward then', async () => {
+    let turns = 0;
+    class Breaking extends SingleTurnEnv {
+      override async start(...given: Parameters<SingleTurnEnv['start']>): ReturnType<SingleTurnEnv['start']> {
+        const episode = await super.start(...given);
+        return Object.assign(Object.create(episode) as typeof episode, {
+          keep: episode.keep.bind(episode),
+          step: () => {
+            turns += 1;
+            throw new Error('the index is gone');
+          },
+        });
+      }
+    }
+    const environment = new Breaking({ id: 'breaking', train: dataset, eval: dataset, rubric: new Rubric({ funcs: [exact] }) });
+    const row = environment.eval.at(0);
+    await using episode = await startEpisode(environment, row);
+    await expect(episode.step(3 as never)).rejects.toThrow(/^A turn of the model is its text/);
+    await expect(episode.step('Paris')).rejects.toThrow('the index is gone');
+    await expect(episode.step('Paris')).rejects.toThrow(/^The episode failed at an earlier turn, so it has no reward\. Start another one\./);
+    await expect(scoreEpisode(environment, row, episode)).rejects.toThrow(/not over/);
+    expect(turns).toBe(1);
+  });
+
   it('says that the counts of tool calls need the state', async () => {
     const environment = sums();
     const score = await scoreEpisode(environment, environment.eval.at(0), { messages: [{ role: 'assistant', content: '3' }] });

@@ -155,8 +155,12 @@ export class ServedEngine {
   /**
    * Resolves with all generations, or rejects with the engine's error: the first failure ends the others, and so does `client`.
    */
-  async generate(jobs: readonly GenerationJob[], { client, onProgress, onEnd }: GenerateOptions): Promise<Generation[]> {
-    using _held = this.#holdLogProbs(jobs);
+  async generate(jobs: readonly GenerationJob[], options: GenerateOptions): Promise<Generation[]> {
+    using _ = this.#holdLogProbs(jobs);
+    return await this.#generateAll(jobs, options);
+  }
+
+  async #generateAll(jobs: readonly GenerationJob[], { client, onProgress, onEnd }: GenerateOptions): Promise<Generation[]> {
     const stop = new AbortController();
     using _ = onAbort(client, () => stop.abort(new CancelledError('The client disconnected')));
     const running = jobs.map(async (job, i) => {
