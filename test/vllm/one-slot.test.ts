@@ -8,7 +8,10 @@ import { finished, TrainFolder, type TrainProcess } from './train-process.ts';
 
 const FLAGS = ['--enable-lora', '--max-lora-rank', '16', '--max-loras', '1', '--max-cpu-loras', '1'];
 
-describe('vf-train with a vLLM of one slot', { timeout: 1_800_000 }, () => {
+/** Of each test, because the tag has a shorter one. */
+const LIMIT = { timeout: 1_800_000 };
+
+describe('vf-train with a vLLM of one slot', () => {
   let server: ServedModel;
   let folders: TrainFolder[];
   let started: TrainProcess[];
@@ -37,7 +40,7 @@ describe('vf-train with a vLLM of one slot', { timeout: 1_800_000 }, () => {
     return data.map(({ id }) => id);
   }
 
-  it('two trainings at once finish, with the server’s log-probs equal to the trainers’, and leave nothing there', async () => {
+  it('two trainings at once finish, with the server’s log-probs equal to the trainers’, and leave nothing there', LIMIT, async () => {
     const both = [begin(['--steps', '3']), begin(['--steps', '3'])];
     for (const { run } of both) expect(await finished(run)).toMatchObject({ reason: 'finished', version: 3 });
     for (const { folder } of both) {
@@ -48,7 +51,7 @@ describe('vf-train with a vLLM of one slot', { timeout: 1_800_000 }, () => {
     expect(await models()).toEqual(['nano-base']);
   });
 
-  it('a server that is restarted at its port in the middle of a step gets the version again, and the run finishes', async () => {
+  it('a server that is restarted at its port in the middle of a step gets the version again, and the run finishes', LIMIT, async () => {
     const { folder, run } = begin(['--steps', '4']);
     await folder.reach(run, (is) => is.rollouts(2).length > 3);
     await server[Symbol.asyncDispose]();
@@ -66,7 +69,7 @@ describe('vf-train with a vLLM of one slot', { timeout: 1_800_000 }, () => {
     expect(await models()).toEqual(['nano-base']);
   });
 
-  it('a folder of adapters that the server does not see is found before anything is sampled, in one line', async () => {
+  it('a folder of adapters that the server does not see is found before anything is sampled, in one line', LIMIT, async () => {
     const { folder, run } = begin(['--steps', '3', '--set', 'publish.server_adapter_dir=/nonexistent/adapters']);
     const { code, stdout, stderr } = await run.ended;
     expect([code, stdout]).toEqual([2, '']);

@@ -10,7 +10,10 @@ import { openNano } from '../gradients/torch/nano-backend.ts';
 import { skipReason, torchPython } from '../gradients/torch/torch-python.ts';
 import { FaultSweep, PLACES } from './fault-sweep.ts';
 
-describe.skipIf(torchPython.path === null)(`faults of a run over the torch worker${skipReason}`, { timeout: 3_600_000 }, () => {
+/** Of each test, because the tag has a shorter one. */
+const LIMIT = { timeout: 3_600_000 };
+
+describe.skipIf(torchPython.path === null)(`faults of a run over the torch worker${skipReason}`, () => {
   let root: string;
   let sweep: FaultSweep;
   beforeAll(async () => {
@@ -19,11 +22,11 @@ describe.skipIf(torchPython.path === null)(`faults of a run over the torch worke
   }, 300_000);
   afterAll(() => rm(root, { recursive: true }));
 
-  it.each(PLACES)('a fault at every moment of a kind costs nothing once the run is resumed: %s', async (place, least) => {
+  it.each(PLACES)('a fault at every moment of a kind costs nothing once the run is resumed: %s', LIMIT, async (place, least) => {
     expect(await sweep.faults(place)).toBeGreaterThanOrEqual(least);
   });
 
-  it.each(PLACES)('kill -9 at the second moment of a kind costs nothing once the run is resumed: %s', async (place) => {
+  it.each(PLACES)('kill -9 at the second moment of a kind costs nothing once the run is resumed: %s', LIMIT, async (place) => {
     const path = await sweep.newRun();
     expect(await sweep.isKilled(path, place, 2)).toBe(true);
     await sweep.expectWhole(path);

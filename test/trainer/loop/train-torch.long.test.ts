@@ -20,9 +20,11 @@ const CONFIG = {
   optimizer: { learning_rate: 0.002 },
   checkpoint: { every: 2, keep: 2, keep_rollouts: true },
 };
+/** Of the longest test, because the tag has a shorter one. */
+const LIMIT = { timeout: 1_800_000 };
 const WEIGHTS = 'adapter_model.safetensors';
 
-describe.skipIf(torchPython.path === null)(`train over the torch worker${skipReason}`, { timeout: 1_200_000 }, () => {
+describe.skipIf(torchPython.path === null)(`train over the torch worker${skipReason}`, { timeout: 300_000 }, () => {
   let root: string;
   let whole: { readonly path: string; readonly adapter: string; readonly weights: Buffer; readonly rows: Record<string, unknown>[] };
   beforeAll(async () => {
@@ -77,7 +79,7 @@ describe.skipIf(torchPython.path === null)(`train over the torch worker${skipRea
     expect((await readdir(path, { recursive: true })).filter((name) => /tmp|lock/.test(name))).toEqual([]);
   });
 
-  it('resumes to the same bits, with a credit that has a state, after the whole process was killed three times', async () => {
+  it('resumes to the same bits, with a credit that has a state, after the whole process was killed three times', LIMIT, async () => {
     const options = { config: CONFIG, backend: 'torch', hasOwnCredit: true } as const;
     const undisturbed = await recorded('credit-whole');
     const { adapter } = await finishSmall(undisturbed, options);
