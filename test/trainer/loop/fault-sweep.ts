@@ -22,7 +22,7 @@ export const PLACES: readonly (readonly [place: Place, faults: number, kills: nu
 
 /** The events of fail-at.mjs. */
 const EVENTS: Readonly<Record<Place, string>> = {
-  publish: '^mkdir .*/adapters/',
+  publish: '^writeFile .*/publishing$',
   checkpoint: '^rename .*/checkpoints/step-\\d+\\.\\d+\\.tmp',
   evaluation: '^open .*/evaluations/step-\\d+\\.jsonl',
 };
