@@ -102,6 +102,14 @@ export function describeOverlay(bench: ViewBench): void {
       expect(page.url()).toContain('metrics=');
     });
 
+    it('say in one line that trainings of other environments cannot be compared', async () => {
+      const apart = [1, 2].map((at) => writeTraining(bench.outputs, `apart--${at}`, { name: `apart ${at}`, environment: 'other' }));
+      const page = await bench.open(place([seeds[0]!, ...apart], '&seeds=single'));
+      const said = page.getByText(/^Not comparable: A is evaluated on overlaid and B on other, .* The same holds for 1 more\.$/);
+      await said.waitFor();
+      expect(await page.locator('.compare .problem').count()).toBe(1);
+    });
+
     /** In the legend, the charts and the title, with a mark where the text would turn around. */
     async function expectText(page: Page): Promise<void> {
       await page.locator('.overlay-legend .mark', { hasText: 'U+202E' }).waitFor();

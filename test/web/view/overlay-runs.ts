@@ -6,6 +6,8 @@ export interface WrittenTraining {
   /** Null for that of environment and model. */
   readonly name: string | null;
   readonly seed?: number;
+  /** @default overlaid */
+  readonly environment?: string;
   readonly lr?: number;
   /** @default 4; 0: no metrics at all */
   readonly steps?: number;
@@ -18,11 +20,11 @@ export interface WrittenTraining {
 
 /** Writes the run `train/<id>` below a folder; its id in the list. */
 export function writeTraining(outputs: string, id: string, training: WrittenTraining): string {
-  const { name, seed = 0, lr = 1e-4, steps = 4, reward = 0.5, isFinished = true, more = {} } = training;
+  const { name, seed = 0, lr = 1e-4, steps = 4, reward = 0.5, isFinished = true, more = {}, environment = 'overlaid' } = training;
   const folder = join(outputs, 'train', id);
   mkdirSync(folder, { recursive: true });
   const named = name ?? 'overlaid-nobody';
-  const tables = '[environment]\nid = "overlaid"\n[model]\npath = "nobody"\n[lora]\nrank = 8\n';
+  const tables = `[environment]\nid = "${environment}"\n[model]\npath = "nobody"\n[lora]\nrank = 8\n`;
   writeFileSync(
     join(folder, 'config.toml'),
     `name = ${JSON.stringify(named)}\nseed = ${seed}\nsteps = 4\n${tables}[optimizer]\nlearning_rate = ${lr}\n`,

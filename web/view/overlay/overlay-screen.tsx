@@ -120,11 +120,11 @@ interface NoticesProps {
 function Notices({ missing, leftOut, scales }: NoticesProps): VNode {
   return (
     <>
-      {scales.map((problem) => (
-        <p key={problem} class="problem">
-          <Text text={`Not comparable: ${problem}.`} />
+      {scales.length > 0 && (
+        <p class="problem">
+          <Text text={`Not comparable: ${scales[0]}.${scales.length === 1 ? '' : ` The same holds for ${scales.length - 1} more.`}`} />
         </p>
-      ))}
+      )}
       {missing.map((id) => (
         <p key={id} class="problem">
           <Text text={`${id} is not among the runs. It may have been moved, or is not in this file.`} />
