@@ -54,7 +54,7 @@ export async function runAblations(ablations: readonly PlannedAblation[], asked:
     context.note(`vf-train: ${countText(all.length)} runs, one after the other; --dry-run lists them. Ctrl-C stops, and -R goes on`);
   // What only an opened environment can refuse is refused before the first run too. Each run shows its own notices.
   await checkParts(ablations, { note: () => {}, signal: context.signal });
-  const player = new AblationPlayer(asked, all.length);
+  const player = new AblationPlayer(asked, all);
   for (const ablation of ablations) await player.play(ablation);
   return player.end();
 }
@@ -69,6 +69,8 @@ interface PlayedAblation {
 class AblationPlayer {
   readonly #asked: Asked;
   readonly #total: number;
+  /** Runs that are not recorded as finished and have not been played. */
+  #left: number;
   readonly #played: PlayedAblation[] = [];
   #place = 0;
   #code: number = EXIT.done;
@@ -78,9 +80,10 @@ class AblationPlayer {
   readonly #diverged: PlannedTraining[] = [];
   #isInterrupted = false;
 
-  constructor(asked: Asked, total: number) {
+  constructor(asked: Asked, all: readonly PlannedTraining[]) {
     this.#asked = asked;
-    this.#total = total;
+    this.#total = all.length;
+    this.#left = all.filter(({ record }) => record.state !== 'finished').length;
   }
 
   /** Plays the runs that have not finished, then writes and prints the table. */
@@ -100,7 +103,9 @@ class AblationPlayer {
     const summaries: (TrainingSummary | null)[] = [];
     for (const [i, run] of runs.entries()) {
       this.#place++;
-      if (!this.#isInterrupted) summaries.push(await this.#playRun(run, i, directory));
+      if (this.#isInterrupted) continue;
+      summaries.push(await this.#playRun(run, i, directory));
+      if (run.record.state !== 'finished') this.#left--;
     }
     const comparison = await compareTrainings(await readComparedTrainings([directory.path], 'reward'));
     await directory.writeTable(this.#asked.context.redact(trainingComparisonMarkdown(comparison, name)));
@@ -194,7 +199,7 @@ class AblationPlayer {
   #timeLeft(): string {
     if (this.#seconds.length === 0) return '';
     const mean = this.#seconds.reduce((sum, seconds) => sum + seconds, 0) / this.#seconds.length;
-    return `  (about ${durationText(mean * (this.#total - this.#place + 1))} left)`;
+    return `  (about ${durationText(mean * this.#left)} left)`;
   }
 
   #print(comparison: TrainingComparison, name: string, directory: string): void {
