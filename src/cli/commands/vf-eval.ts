@@ -8,6 +8,12 @@ Which policy plays:
   (with VF_MODEL and VF_API_KEY). Without any, the built-in baseline plays.
   Variables are read from the environment, then from ./.env.
 
+Several runs:
+  A file with [[eval]] describes one run for each of these tables, and one with
+  [[ablation]] one run for each combination of the lists under [ablation.sweep],
+  seed among them. They are played one after the other, and a table of rewards
+  on the rows that they share ends them. FILE -R continues them.
+
 Saved results:
   <output-dir>/evals/<environment>--<model>/<run>/: results.jsonl (one rollout
   per line, written when it ends) and metadata.json. A failed rollout is saved
