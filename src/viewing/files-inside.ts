@@ -2,6 +2,7 @@
 import { realpath } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ConfigError } from '../core/errors.ts';
 import { isInside } from '../files/is-inside.ts';
 import { isLink, openRegularFile } from '../files/regular-file.ts';
 import { ViewRequestError } from './view-problem.ts';
@@ -13,7 +14,10 @@ export async function openInside(directory: string, name: string): Promise<FileH
     if (home !== directory) throw new ViewRequestError(404, `The folder of the run is a link now, so ${name} is not read. Restore the folder.`);
     if (!isInside(home, path))
       throw new ViewRequestError(404, `${name} is a link that leads out of the run's folder, so it is not read. Copy the file into the folder.`);
-    const file = await openRegularFile(path);
+    const file = await openRegularFile(path).catch((error: unknown) => {
+      // The text also goes into exported pages, which others read: it does not say where the run lies on this machine.
+      throw error instanceof ConfigError ? new ViewRequestError(400, error.message.replace(path, name), { cause: error }) : error;
+    });
     if ((await file.stat()).isFile()) return file;
     await file.close();
     throw new ViewRequestError(404, `${name} is a folder. Restore the file of the run.`);

@@ -33,6 +33,8 @@ describe('vf-view --export', () => {
     expect(stderr).toMatch(new RegExp(`left out: .*bad.*${file!.replaceAll('.', '\\.')}`));
     const page = readFileSync(join(folder.path, 'all.html'), 'utf8');
     expect(page).toContain('run?run=good');
+    // The page is for others: it does not say where the runs lie on this machine.
+    expect(page.includes(folder.path)).toBe(false);
   });
 });
 
