@@ -3,11 +3,11 @@
  * would leave only SIGKILL. A thread watches the loop and puts the handlers aside through the inspector, which reaches a loop that is busy with JavaScript.
  */
 import { Worker } from 'node:worker_threads';
+import { putSignalsAside } from '../files/signals-aside.ts';
 
 const BEAT_MS = 500;
 /** A loop that stands still for so long is taken to hang, in milliseconds. */
 const STILL_AFTER_MS = 5000;
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
 export interface WatchedLoop {
   /** Counts the beats of the loop. [1] */
@@ -26,12 +26,11 @@ export function watchLoop({ stillAfterMs = STILL_AFTER_MS }: { readonly stillAft
   if (isWatched) return;
   isWatched = true;
   const [beats, isAside] = [new Int32Array(new SharedArrayBuffer(4)), new Int32Array(new SharedArrayBuffer(4))];
-  let aside: readonly (readonly [(typeof SIGNALS)[number], NodeJS.SignalsListener])[] = [];
+  let aside: Disposable | null = null;
   const key = Symbol.for('vf-search.put-signals-aside');
   Object.defineProperty(globalThis, key, {
     value: () => {
-      aside = SIGNALS.flatMap((signal) => process.listeners(signal).map((listener) => [signal, listener] as const));
-      for (const signal of SIGNALS) process.removeAllListeners(signal);
+      aside = putSignalsAside();
       Atomics.store(isAside, 0, 1);
       Atomics.notify(isAside, 0);
     },
@@ -39,8 +38,8 @@ export function watchLoop({ stillAfterMs = STILL_AFTER_MS }: { readonly stillAft
   setInterval(
     () => {
       Atomics.add(beats, 0, 1);
-      for (const [signal, listener] of aside) process.on(signal, listener);
-      aside = [];
+      aside?.[Symbol.dispose]();
+      aside = null;
       Atomics.store(isAside, 0, 0);
     },
     Math.min(BEAT_MS, stillAfterMs / 4),

@@ -3,6 +3,7 @@ import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { countText } from '../core/count-text.ts';
 import { ConfigError } from '../core/errors.ts';
 import { openRegularFileSync } from './regular-file.ts';
+import { putSignalsAside } from './signals-aside.ts';
 
 export interface SmallFileOptions {
   readonly mostBytes: number;
@@ -22,6 +23,7 @@ export function readSmallFileSync(path: string, { mostBytes, pipeMs }: SmallFile
   try {
     const bytes = Buffer.alloc(mostBytes + 1);
     const waitUntil = performance.now() + pipeMs;
+    using _ = isPipe ? putSignalsAside() : null;
     let length = 0;
     while (length < bytes.length) {
       const read = readSome(file, bytes, length);

@@ -12,7 +12,9 @@ import { importEnvironment } from '../../src/registry/import-environment.ts';
 import { loadEnvironmentFile } from '../../src/sessions/environment/environment-file.ts';
 import { writeOutput } from '../../src/cli/write-output.ts';
 import { TemporaryFolder } from '../cli/eval/temporary-folder.ts';
+import { until } from '../transport/loopback.ts';
 import { writeEvaluation } from '../viewing/written-runs.ts';
+import { startNode } from './attacked-process.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
@@ -66,6 +68,21 @@ describe('./.env', () => {
     const variables: NodeJS.ProcessEnv = {};
     expect(loadEnvironmentFile(path, variables)).toEqual(['VF_SERVED']);
     await once(writer, 'close');
+  });
+
+  it('ends a command at the first signal while it waits for the writer of a pipe', async () => {
+    using folder = new TemporaryFolder();
+    const script = `
+      process.on('SIGTERM', () => process.exit(1));
+      const { loadEnvironmentFile } = await import(${JSON.stringify(join(ROOT, 'src/sessions/environment/environment-file.ts'))});
+      process.stdout.write('waits\\n');
+      loadEnvironmentFile(${JSON.stringify(pipeIn(folder, '.env'))}, {});`;
+    await using waiting = startNode(['--input-type=module', '-e', script]);
+    await until(() => waiting.stdout !== '' || waiting.child.exitCode !== null);
+    // The wait begins after the line.
+    const again = setInterval(() => waiting.child.kill('SIGTERM'), 20);
+    expect(await waiting.ended).toEqual([null, 'SIGTERM']);
+    clearInterval(again);
   });
 
   it('is given up as a pipe without a writer, and refused as a device and as a file without end', () => {
