@@ -13,7 +13,7 @@ interface Fault {
 
 const WORDS = ['river', 'mayor', 'flag', 'bridge', 'tower', 'street', 'church', 'garden'];
 
-export function loadEnvironment({ faults = '', isEvaluation = false } = {}) {
+export function loadEnvironment({ faults = '', isEvaluation = false, turnFormat = 'chat' as 'chat' | 'continuation' } = {}) {
   let calls = 0;
   const letters = ({ modelText }: { readonly modelText: string }): number => {
     calls += 1;
@@ -28,5 +28,5 @@ export function loadEnvironment({ faults = '', isEvaluation = false } = {}) {
     'words',
     WORDS.map((word) => ({ exampleId: word, prompt: [{ role: 'user', content: `Ask about a ${word}.` }] })),
   );
-  return new SingleTurnEnv({ id: 'toy', train: rows, eval: rows, rubric: new Rubric({ funcs: [reward(letters, { name: 'letters' })] }) });
+  return new SingleTurnEnv({ id: 'toy', train: rows, eval: rows, turnFormat, rubric: new Rubric({ funcs: [reward(letters, { name: 'letters' })] }) });
 }
