@@ -2,12 +2,14 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { nodeHost } from '../../src/engine/node-host.ts';
 import { TimeExceeded } from '../../src/tokenizer/time-limit.ts';
 import { withinTime } from '../../src/tokenizer/within-time.ts';
 import { isRiskyPattern } from '../../src/tokenizer/pattern-risk.ts';
 import { openTokenizer } from '../../src/tokenizer/open-tokenizer.ts';
 import { RunTokenizers } from '../../src/viewing/run-tokenizers.ts';
 import { TemporaryFolder } from '../cli/eval/temporary-folder.ts';
+import { startNode } from './attacked-process.ts';
 
 const NANO = join(import.meta.dirname, '../../models/nano-base');
 /** Takes years on the text with which a tokenizer is probed. */
@@ -34,6 +36,17 @@ describe('openTokenizer', () => {
     await expect(openTokenizer(writeTokenizer(folder.path, HOSTILE), { withinTime: soon })).rejects.toThrow(
       /took more than [\d.]+ s to divide a text of \d+ characters/,
     );
+  });
+
+  it('has a limit of its own, as the engine has', { tags: 'long' }, async () => {
+    expect(nodeHost.withinTime).toBe(withinTime);
+    using folder = new TemporaryFolder();
+    const script = `
+      const { openTokenizer } = await import(${JSON.stringify(join(import.meta.dirname, '../../src/tokenizer/open-tokenizer.ts'))});
+      await openTokenizer(${JSON.stringify(writeTokenizer(folder.path, HOSTILE))}).catch((error) => process.stdout.write(error.message));`;
+    await using opening = startNode(['--input-type=module', '-e', script]);
+    await opening.ended;
+    expect(opening.stdout).toMatch(/took more than 5\.\d+ s to divide a text/);
   });
 
   it('opens one whose pattern nests repetitions that end', async () => {

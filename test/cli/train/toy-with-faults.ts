@@ -13,7 +13,13 @@ interface Fault {
 
 const WORDS = ['river', 'mayor', 'flag', 'bridge', 'tower', 'street', 'church', 'garden'];
 
-export function loadEnvironment({ faults = '', isEvaluation = false, turnFormat = 'chat' as 'chat' | 'continuation' } = {}) {
+interface Arguments {
+  readonly faults?: string;
+  readonly isEvaluation?: boolean;
+  readonly turnFormat?: 'chat' | 'continuation';
+}
+
+export function loadEnvironment({ faults = '', isEvaluation = false, turnFormat = 'chat' }: Arguments = {}) {
   let calls = 0;
   const letters = ({ modelText }: { readonly modelText: string }): number => {
     calls += 1;

@@ -137,14 +137,14 @@ class DivergingBackend extends UnigramBackend {
 }
 
 describe('a step that leaves weights which are not finite', () => {
-  const config = { steps: 4, evaluation: { every: 2, examples: 4 }, checkpoint: { every: 10 } };
-
-  // A step has two updates.
   it.each([
-    ['the first step', 1, 2],
-    ['a later step', 3, 5],
-    ['the last step', 4, 8],
-  ])('is taken back: %s', async (_, step, at) => {
+    ['the first step', 1, 2, 2],
+    ['a later step', 3, 5, 2],
+    ['the last step', 4, 8, 2],
+    // The checkpoint of the step before is then made of the weights that were taken back.
+    ['the only update of a step', 3, 3, 1],
+  ])('is taken back: %s', async (_, step, at, minibatches) => {
+    const config = { steps: 4, evaluation: { every: 2, examples: 4 }, checkpoint: { every: 10 }, algorithm: { minibatches } };
     const outcome = await run({ config, backend: async () => new DivergingBackend(at) });
     expect(outcome).toMatchObject({ reason: 'stopped', step: step - 1, version: step - 1, resumable: true });
     expect(outcome.message).toMatch(
