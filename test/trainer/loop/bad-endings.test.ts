@@ -160,6 +160,8 @@ describe('a step that leaves weights which are not finite', () => {
     let turns = 0;
     const resumed = await run({ config, onTurn: () => void turns++ });
     expect(resumed).toMatchObject({ reason: 'finished', version: 4 });
+    // No checkpoint was passed over.
+    expect((await eventsOf(path)).map(({ message }) => message).join('\n')).not.toContain('not usable');
     expect(turns).toBe(12 * (4 - step) + 4 * (step <= 2 ? 2 : 1));
     const whole = await undisturbed(config);
     expect(await finalAdapter(resumed, 'unigram.json')).toEqual(whole.adapter);
