@@ -1,12 +1,11 @@
 /** `--dry-run` of vf-train and vf-eval against a server that answers: this package's own. */
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type PolicyServer, startPolicyServer } from '../../src/server/policy/start-policy-server.ts';
 import { refusingUrl } from '../transport/loopback.ts';
 import { runInProcess } from './in-process.ts';
-import { fakeNvidiaSmi } from './train/fake-nvidia-smi.ts';
 
 const MODEL = join(import.meta.dirname, '../models/nano-base');
 const KEY = 'sk-hidden-1234567';
@@ -113,22 +112,6 @@ describe('vf-train --dry-run', () => {
     expect(stdout).toMatch(/^skipped +server +not asked: the run starts its own vLLM/m);
     expect(stdout).toMatch(/^The price is not known: /m);
     expect(code).toBe(0);
-  });
-
-  it('sums tokens, GPU hours and their price over the runs of an ablation', { tags: 'long' }, async () => {
-    const tools = join(folder, 'tools');
-    mkdirSync(tools);
-    fakeNvidiaSmi(tools, [{ gib: 80 }]);
-    const base = `steps = 5\n[environment]\nid = "search-r1"\nargs = { dataset = "fact-world" }\n[model]\npath = "${MODEL}"\n[policy.launch]\n`;
-    writeFileSync(join(folder, 'one.toml'), base);
-    writeFileSync(join(folder, 'three.toml'), `${base}[[ablation]]\nseeds = 3\n`);
-    const play = (...words: readonly string[]) =>
-      runInProcess('vf-train', [...words, '--dry-run', '--gpu-price', '2'], { cwd: folder, env: { HOME: folder, PATH: `${tools}:/usr/bin:/bin` } });
-    const [one, all] = [await play('one.toml'), await play('three.toml', '--json')];
-    const [, price] = /, 5 steps .+, \$(\S+) on 1 GPU/.exec(one.stdout)!;
-    const [ablation] = (JSON.parse(all.stdout) as { ablations: { usd: number; gpu_hours: number; most_tokens: number | null }[] }).ablations;
-    expect(ablation!.usd / 3 / Number(price)).toBeCloseTo(1, 1);
-    expect(ablation!.gpu_hours).toBeCloseTo(ablation!.usd / 2, 9);
   });
 });
 

@@ -6,7 +6,7 @@
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { namesIn } from '../../files/if-there.ts';
-import { CancelledError, thrownText, GradientError, ResultsError, TrainingError } from '../../core/errors.ts';
+import { CancelledError, describeError, GradientError, ResultsError, TrainingError } from '../../core/errors.ts';
 import { isDiskFull } from '../../files/disk-full.ts';
 import { syncDirectory } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
@@ -181,6 +181,6 @@ function checkpointOf(directory: string, { step, version, model, counters }: Wir
 }
 
 function saveError(path: string, cause: unknown): ResultsError {
-  const remedy = isDiskFull(cause) ? 'the disk is full; free some space, or keep fewer checkpoints ([checkpoint] keep)' : thrownText(cause);
+  const remedy = isDiskFull(cause) ? 'the disk is full; free some space, or keep fewer checkpoints ([checkpoint] keep)' : describeError(cause);
   return new ResultsError(`Cannot write the checkpoint ${path}: ${remedy}. Earlier checkpoints are kept`, { cause });
 }
