@@ -95,7 +95,8 @@ function filesOf(connection: HubConnection, commit: string): Promise<readonly Hu
   });
 }
 
-function isOffline(env: HubConnectionOptions['env']): boolean {
+/** HF_HUB_OFFLINE forbids to ask the hub. */
+export function isOffline(env: HubConnectionOptions['env']): boolean {
   return /^(1|on|yes|true)$/i.test(env['HF_HUB_OFFLINE'] ?? '');
 }
 

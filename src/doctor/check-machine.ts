@@ -1,6 +1,6 @@
 /** Checks that need no Python and no network: Node, memory, disk, GPUs. */
-import { existsSync } from 'node:fs';
-import { statfs } from 'node:fs/promises';
+import { constants, existsSync, statSync } from 'node:fs';
+import { access, statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import type { GpuCard } from '../launch/gpu-cards.ts';
@@ -34,32 +34,41 @@ export function checkMemory(modelBytes: number | null, copies: number): Finding 
 }
 
 export async function checkDisk(outputDir: string, estimate: DiskEstimate | null): Promise<Finding> {
-  const free = await freeBytes(outputDir);
-  const text = `${bytesText(free)} free for ${outputDir}`;
-  if (estimate === null) return ok('disk', `${text}; what a run needs is known only with a configuration whose model is a local folder`);
+  const place = await placeOf(outputDir);
+  if ('problem' in place) return place.problem;
+  const text = `${bytesText(place.free)} free for ${outputDir}`;
+  if (estimate === null) return skipped('disk', `${text}; what a run needs is known only with a configuration whose model is on this machine`);
   const { adapterBytes, checkpointBytes, rolloutBytes, totalBytes } = estimate;
   const parts = `checkpoints ${bytesText(checkpointBytes)}, adapters ${bytesText(adapterBytes)}, rollouts at most ${bytesText(rolloutBytes)}`;
   const whole = `${text}; the run needs about ${bytesText(totalBytes)} (${parts})`;
-  if (free >= totalBytes) return ok('disk', whole);
-  const remedy = 'free some space, change output_dir, or lower checkpoint.keep';
+  if (place.free >= totalBytes) return ok('disk', whole);
+  const remedy = `free some space, change output_dir, or lower ${estimate.lower}`;
   // How long the rollouts will be is not known.
-  return free < checkpointBytes + adapterBytes ? missing('disk', whole, remedy) : warning('disk', whole, `${remedy} or checkpoint.max_rollouts_gb`);
+  return (place.free < checkpointBytes + adapterBytes ? missing : warning)('disk', whole, remedy);
 }
 
 /** `bytes`: what the results of an evaluation take at most. */
 export async function checkResultsDisk(outputDir: string, bytes: number): Promise<Finding> {
-  const free = await freeBytes(outputDir);
-  const text = `${bytesText(free)} free for ${outputDir}; the results take at most ${bytesText(bytes)}`;
-  if (free >= bytes) return ok('disk', text);
-  return (free < LEAST_RESULTS ? missing : warning)('disk', text, 'free some space, or name another folder');
+  const place = await placeOf(outputDir);
+  if ('problem' in place) return place.problem;
+  const text = `${bytesText(place.free)} free for ${outputDir}; the results take at most ${bytesText(bytes)}`;
+  if (place.free >= bytes) return ok('disk', text);
+  return (place.free < LEAST_RESULTS ? missing : warning)('disk', text, 'free some space, or name another folder');
 }
 
-/** Of the folder, or of the one above it that exists. */
-async function freeBytes(outputDir: string): Promise<number> {
+/** Free bytes of the folder, or of the one above it that exists, in which this user must be able to make folders. */
+async function placeOf(outputDir: string): Promise<{ readonly free: number } | { readonly problem: Finding }> {
   let folder = resolve(outputDir);
   while (!existsSync(folder) && folder !== dirname(folder)) folder = dirname(folder);
+  const refused = (why: string) => ({ problem: missing('disk', `${why}, so nothing can be written to ${outputDir}`, 'name another folder') });
+  if (!statSync(folder).isDirectory()) return refused(`${folder} is not a folder`);
+  try {
+    await access(folder, constants.W_OK | constants.X_OK);
+  } catch {
+    return refused(`${folder} may not be written to`);
+  }
   const { bavail, bsize } = await statfs(folder);
-  return bavail * bsize;
+  return { free: bavail * bsize };
 }
 
 /** `cards`: null without nvidia-smi. */

@@ -1,15 +1,18 @@
 /** Checks that the worker and vLLM can load the base model's folder: it needs a configuration, a tokenizer, and complete safetensors instead of pickles. */
 import { closeSync, existsSync, readdirSync, readSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { hubCacheFolder } from '../data/hub-cache.ts';
+import { isOffline, parseHubModel } from '../data/hub-model.ts';
 import { jsonObjectAt, modelFacts } from '../files/model-facts.ts';
 import { ConfigError } from '../core/errors.ts';
 import { openRegularFileSync } from '../files/regular-file.ts';
-import { type ModelShape, readModelShape } from '../launch/model-shape.ts';
-import { assertStartAdapter } from '../trainer/gradients/assert-start-adapter.ts';
+import { type ModelShape, parameterCount, readModelShape } from '../launch/model-shape.ts';
+import { type CheckedAdapter, checkInitialAdapter } from '../sessions/training/check-initial-adapter.ts';
+import { modelFolder } from '../sessions/policy/model-folder.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { shellCommand } from '../reports/text/own-command.ts';
 import { bytesText } from '../reports/text/number-text.ts';
-import { type Finding, missing, ok, warning } from './finding.ts';
+import { type Finding, missing, ok, skipped, warning } from './finding.ts';
 
 /** `path`: the model's folder, whose hub id is not known here. */
 function fetchAgain(path: string): string {
@@ -25,33 +28,50 @@ export interface ModelCheck {
   readonly window: number | null;
 }
 
-export function checkModel(path: string): ModelCheck {
-  const nothing = { bytes: null, shape: null, window: null };
+type Variables = Readonly<Record<string, string | undefined>>;
+
+/** @param asked a folder, a bundled name, or an id on the hub, which is looked for in the hub's cache */
+export function checkModel(asked: string, variables: Variables): ModelCheck {
+  const path = modelFolder(asked, variables);
+  const nothing = { bytes: null, shape: readModelShape(path), window: null };
   const stat = statSync(path, { throwIfNoEntry: false });
-  if (stat === undefined && /^[\w.-]+\/[\w.-]+$/.test(path)) {
-    const download = shellCommand(['hf', 'download', path, '--local-dir', path]);
-    return {
-      ...nothing,
-      findings: [warning('model', `there is no folder ${path}, so the run treats it as a hub id and downloads the model at its start`, download)],
-    };
-  }
+  if (stat === undefined && parseHubModel(path) !== null) return { ...nothing, findings: [absentFinding(path, nothing.shape, variables)] };
   if (stat?.isDirectory() !== true) {
     return { ...nothing, findings: [missing('model', `${path} is not a folder`, 'set [model].path to a Hugging Face model folder or a hub id')] };
   }
   const { config, contextLength: window } = modelFacts(path);
   const bytes = weightFiles(path).reduce((sum, name) => sum + (statSync(join(path, name), { throwIfNoEntry: false })?.size ?? 0), 0);
   const findings = [configFinding(path, config, bytes), tokenizerFinding(path), ...weightFindings(path)];
-  return { findings, bytes, shape: config === null ? null : readModelShape(path), window };
+  return { findings, bytes, shape: config === null ? null : nothing.shape, window };
 }
 
-export async function checkInitialAdapter(path: string, lora: TrainingConfig['lora'], base: string): Promise<Finding> {
+/** An id of the hub that is not in its cache. The hub itself is not asked. */
+function absentFinding(id: string, shape: ModelShape | null, variables: Variables): Finding {
+  const where = `there is no folder ${id}, and the hub's cache (${hubCacheFolder(variables)}) does not hold it`;
+  const download = shellCommand(['hf', 'download', id.replace(/@.*/, '')]);
+  if (isOffline(variables)) return missing('model', `${where}; HF_HUB_OFFLINE forbids the run to download it`, download);
+  const size = shape === null ? 'of unknown size' : `about ${bytesText(2 * parameterCount(shape))}`;
+  return warning('model', `${where}. The hub was not asked: the run downloads the model from there at its start (${size})`, download);
+}
+
+/** Null for a run that starts with a new adapter. */
+export async function initialAdapterFinding(config: Pick<TrainingConfig, 'model' | 'lora'>, variables: Variables): Promise<Finding | null> {
   try {
-    await assertStartAdapter(path, lora, base);
+    return adapterFinding(config, await checkInitialAdapter(config, variables));
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     return missing('adapter', error.message, 'name another adapter in [model].initial_adapter, or change [lora] as it says');
   }
-  return ok('adapter', `${path}, rank ${lora.rank}`);
+}
+
+/** Of an adapter that the run can start from. */
+export function adapterFinding({ model, lora }: Pick<TrainingConfig, 'model' | 'lora'>, checked: CheckedAdapter | null): Finding | null {
+  if (checked === null) return null;
+  const { isCompared, notice } = checked;
+  if (notice !== null) return warning('adapter', notice, "set [model].path to the adapter's own base");
+  const text = `${model.initialAdapter}, rank ${lora.rank}`;
+  if (!isCompared) return skipped('adapter', `${text}: its sizes were not compared with those of the base, which is not on this machine`);
+  return ok('adapter', `${text}, fits ${basename(model.path)}`);
 }
 
 function configFinding(path: string, config: Readonly<Record<string, unknown>> | null, bytes: number): Finding {

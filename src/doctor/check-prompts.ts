@@ -55,5 +55,5 @@ function beyond(lengths: PromptLengths, { purpose, environment, windowTokens }: 
 
 function rowsText(purpose: string, { looked, rows }: PromptLengths): string {
   const all = `${countText(rows)} ${purpose} rows`;
-  return looked === rows ? all : `the ${countText(looked)} longest of ${all}`;
+  return looked === rows ? all : `${all} (of which the ${countText(looked)} with the most text were measured)`;
 }

@@ -9,7 +9,7 @@ import { checkExecutors } from './check-executors.ts';
 import { checkGpus, shareBeside } from './check-gpus.ts';
 import { checkLance } from './check-lance.ts';
 import { checkDisk, checkMemory, checkNode, checkNvidia } from './check-machine.ts';
-import { checkInitialAdapter, checkModel, type ModelCheck } from './check-model.ts';
+import { checkModel, initialAdapterFinding, type ModelCheck } from './check-model.ts';
 import { checkProxies } from './check-proxies.ts';
 import { checkServerPython, checkWorkerPython } from './check-python.ts';
 import { checkServers } from './check-server.ts';
@@ -51,9 +51,10 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
   if (config === null) {
     yield skipped('run', 'name a training configuration to check model, environment and server: vf-doctor run.toml');
   } else {
-    model = checkModel(config.model.path);
+    model = checkModel(config.model.path, variables);
     yield* model.findings;
-    if (config.model.initialAdapter !== null) yield await checkInitialAdapter(config.model.initialAdapter, config.lora, config.model.path);
+    const adapter = await initialAdapterFinding(config, variables);
+    if (adapter !== null) yield adapter;
     environment = await checkEnvironment(config, { variables, signal });
     yield* environment.findings;
     yield* checkGpus(config, { cards, contextTokens: environment.contextTokens, variables });

@@ -126,7 +126,11 @@ function tokenFindings(probe: PolicyProbe, { target, contextTokens, played }: Se
 }
 
 /** The environment's needs beyond token ids: turns of a chat, tools, images. */
-function playedFindings(probe: PolicyProbe, played: NonNullable<ServerCheckOptions['played']>, remedy: string): Finding[] {
+export function playedFindings(
+  probe: PolicyProbe,
+  played: NonNullable<ServerCheckOptions['played']>,
+  remedy = 'serve a model that can, or evaluate another environment',
+): Finding[] {
   const { needs = [] } = played;
   const images = showsImages(played) ? [imageFinding(probe, remedy)] : [];
   try {

@@ -7,25 +7,32 @@ import type { PolicyProbe } from '../clients/vllm-probe.ts';
 import type { Environment } from '../core/environment.ts';
 import { Random } from '../core/random.ts';
 import { trainingRows } from '../core/training-rows.ts';
-import { modelFacts } from '../files/model-facts.ts';
-import { readModelShape } from '../launch/model-shape.ts';
-import { countText, plural } from '../reports/text/number-text.ts';
+import { ConfigError } from '../core/errors.ts';
+import { probePython } from '../launch/probe-python.ts';
+import { countText, plural, usdText } from '../reports/text/number-text.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
+import { trainingPrices } from '../sessions/policy/run-prices.ts';
+import type { ResolvedRole } from '../sessions/roles/resolve-roles.ts';
+import type { CheckedTraining } from '../sessions/training/check-training.ts';
+import { assertWorkerStarts } from '../sessions/training/open-backend.ts';
 import { longestRollout } from '../sessions/training/open-policy-servers.ts';
 import { isUnserved } from '../sessions/training/open-supervised-training.ts';
 import { checkDisk } from './check-machine.ts';
+import { adapterFinding, checkModel } from './check-model.ts';
 import { checkPrompts } from './check-prompts.ts';
 import { checkRoles } from './check-roles.ts';
-import { checkServers } from './check-server.ts';
+import { checkServers, playedFindings } from './check-server.ts';
 import type { DoctorTarget } from './doctor-target.ts';
 import { estimateDisk } from './estimate-disk.ts';
-import { type Finding, missing, ok, skipped } from './finding.ts';
+import { type Finding, ok, refusal, skipped } from './finding.ts';
 
 export interface StartCheckOptions {
   readonly target: DoctorTarget & { readonly config: TrainingConfig };
   readonly environment: Environment;
   /** May be the same. */
   readonly evaluation: Environment;
+  /** What the run would find out by itself. */
+  readonly checked: CheckedTraining;
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
 }
@@ -36,30 +43,72 @@ const ANSWER_MS = 20_000;
 const ASSUMED_TOKENS = 4096;
 
 export async function* checkStart(options: StartCheckOptions): AsyncGenerator<Finding, void> {
-  const { target, environment, evaluation, variables, signal } = options;
+  const { target, environment, evaluation, checked, variables, signal } = options;
   const { config } = target;
+  const isPlayed = !isUnserved(config);
+  const model = checkModel(config.model.path, variables);
+  yield* model.findings;
+  const adapter = adapterFinding(config, checked.adapter);
+  if (adapter !== null) yield adapter;
+  yield* await pythonFindings(options);
   yield* rowFindings(options);
-  yield* await checkRoles({ ...evaluation.roles, ...environment.roles }, config.roles, { variables, signal });
+  if (isPlayed) yield* await checkRoles({ ...evaluation.roles, ...environment.roles }, config.roles, { variables, signal });
+  if (config.guards.maxCost !== null) yield await priceFinding(checked.roles, config.guards.maxCost);
   const contextTokens = longestRollout(environment, config.model.path);
-  const modelWindow = modelFacts(config.model.path).contextLength;
-  const { findings, probe } = await serverCheck(options, { contextTokens, modelWindow });
+  const { findings, probe } = await serverCheck(options, { contextTokens, modelWindow: model.window });
   yield* findings;
-  if (!isUnserved(config)) yield* await promptFindings(options, probe, modelWindow);
-  const shape = readModelShape(config.model.path);
-  yield await checkDisk(target.outputDir, shape === null ? null : estimateDisk(config, shape, contextTokens ?? ASSUMED_TOKENS));
+  if (probe !== null && evaluation !== environment) yield* playedFindings(probe, evaluation);
+  if (isPlayed) yield* await promptFindings(options, probe, model.window);
+  yield await checkDisk(target.outputDir, model.shape === null ? null : estimateDisk(config, model.shape, contextTokens ?? ASSUMED_TOKENS));
   const { wandb } = config.logging;
   if (wandb !== null)
     yield ok('wandb', `project ${wandb.project}: Weights & Biases takes these names; its server is not asked, because the run writes files`);
+}
+
+/** The Pythons of the worker and of a server that the run starts: whether they have their packages, which are not imported. */
+async function pythonFindings({ target: { config }, variables, signal }: StartCheckOptions): Promise<Finding[]> {
+  const { backend, policy } = config;
+  const findings: Finding[] = [];
+  if (backend.kind === 'torch')
+    findings.push(
+      await found('python', async () => {
+        await assertWorkerStarts(config, { variables, signal });
+        return `${backend.python} has what the gradient worker needs`;
+      }),
+    );
+  if (policy.launch !== null) {
+    const { python } = policy.launch;
+    findings.push(
+      await found('vllm', async () => `${python} has vLLM ${(await probePython(python, { env: variables, signal })).version ?? ''}`.trim()),
+    );
+  }
+  return findings;
+}
+
+/** `missing` if the check throws ConfigError, whose last sentence says what to do. */
+async function found(name: string, check: () => Promise<string>): Promise<Finding> {
+  try {
+    return ok(name, await check());
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return refusal(name, error.message);
+  }
+}
+
+function priceFinding(roles: readonly ResolvedRole[], limit: number): Promise<Finding> {
+  const players = Object.fromEntries(
+    roles.flatMap(({ role, player }) => (player.kind === 'endpoint' && player.model !== null ? [[role, player.model]] : [])),
+  );
+  return found('price', async () => {
+    await trainingPrices({ roles, players }, limit);
+    return `known of every model, at most ${usdText(limit)}`;
+  });
 }
 
 function* rowFindings({ target: { config }, environment, evaluation }: StartCheckOptions): Generator<Finding, void> {
   const train = trainingRows(environment);
   const rows = train === null || config.steps === 0 ? '' : `${plural(train.length, 'row')} to train on, `;
   const { length } = evaluation.eval;
-  if (config.evaluation.every > 0 && !isUnserved(config) && length === 0) {
-    yield missing('rows', `${evaluation.eval.name} has no rows to evaluate`, 'set other environment.eval_args, or evaluation.every = 0');
-    return;
-  }
   yield ok('rows', `${rows}${countText(length)} for evaluation, each with an id of its own`);
 }
 
@@ -74,7 +123,7 @@ async function serverCheck({ target, environment, signal }: StartCheckOptions, {
   const not = (text: string) => ({ findings: [skipped('server', text)], probe: null });
   if (isUnserved(target.config)) return not('not needed: nothing is played');
   if (policy.embedded !== null) return not('not needed: the model plays in this process');
-  if (policy.launch !== null) return not('not asked: the run starts its own vLLM; vf-doctor checks its Python and flags');
+  if (policy.launch !== null) return not('not asked: the run starts its own vLLM; vf-doctor checks its flags');
   return checkServers(target.baseUrls, { target, contextTokens, played: environment, modelWindow, gpuShare: null, answerMs: ANSWER_MS, signal });
 }
 

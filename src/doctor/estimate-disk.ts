@@ -8,6 +8,8 @@ export interface DiskEstimate {
   readonly checkpointBytes: number;
   readonly rolloutBytes: number;
   readonly totalBytes: number;
+  /** The settings that lower the greatest part, as a list of words. */
+  readonly lower: string;
 }
 
 const FLOAT32_BYTES = 4;
@@ -31,5 +33,7 @@ export function estimateDisk(config: TrainingConfig, shape: ModelShape, contextT
   const neededBytes = neededSteps * stepTokens * BYTES_PER_TOKEN;
   const archived = checkpoint.keepRollouts ? (rolloutSteps - neededSteps) * stepTokens * PACKED_BYTES_PER_TOKEN : 0;
   const rolloutBytes = Math.max(neededBytes, Math.min(neededBytes + archived, checkpoint.maxRolloutsGb * 1e9));
-  return { adapterBytes, checkpointBytes, rolloutBytes, totalBytes: adapterBytes + checkpointBytes + rolloutBytes };
+  const ofRollouts = rolloutBytes > neededBytes ? 'checkpoint.max_rollouts_gb' : 'checkpoint.every or rollouts.examples_per_step';
+  const lower = rolloutBytes > adapterBytes + checkpointBytes ? ofRollouts : 'checkpoint.keep or lora.rank';
+  return { adapterBytes, checkpointBytes, rolloutBytes, totalBytes: adapterBytes + checkpointBytes + rolloutBytes, lower };
 }

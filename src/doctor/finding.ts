@@ -16,3 +16,11 @@ export const ok = (name: string, text: string): Finding => ({ name, state: 'ok',
 export const skipped = (name: string, text: string): Finding => ({ name, state: 'skipped', text });
 export const missing = (name: string, text: string, remedy: string): Finding => ({ name, state: 'missing', text, remedy });
 export const warning = (name: string, text: string, remedy: string): Finding => ({ name, state: 'warning', text, remedy });
+/** `missing`, from an error whose last sentence says what to do. */
+export function refusal(name: string, message: string): Finding {
+  const sentences = message.split(/(?<=[.!?]) (?=[A-Z])/);
+  const [last = message] = sentences.splice(-1);
+  return sentences.length === 0
+    ? missing(name, last, 'change the setting that it names')
+    : missing(name, sentences.join(' ').replace(/\.$/, ''), last);
+}

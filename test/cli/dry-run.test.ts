@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type PolicyServer, startPolicyServer } from '../../src/server/policy/start-policy-server.ts';
 import { refusingUrl } from '../transport/loopback.ts';
+import { NANO_ADAPTER, writeAdapter } from '../trainer/publisher/adapter-files.ts';
 import { runInProcess } from './in-process.ts';
 
 const MODEL = join(import.meta.dirname, '../models/nano-base');
@@ -42,7 +43,7 @@ interface Asked {
 }
 
 async function dryRun(command: 'vf-train' | 'vf-eval', { args = {}, flags = [], key = KEY, url = `${server.url}/v1` }: Asked = {}) {
-  const own = command === 'vf-train' ? ['-m', MODEL, '-n', '2', '--rank', '8'] : ['-p', 'vllm', '-n', '-1'];
+  const own = command === 'vf-train' ? ['-m', MODEL, '-n', '2', '--rank', '8', '--set', 'backend.kind="embedded"'] : ['-p', 'vllm', '-n', '-1'];
   const words = [environment, ...own, '-b', url, '-k', 'POLICY_KEY', '-a', JSON.stringify(args), '--dry-run', ...flags];
   const { code, stdout, stderr } = await runInProcess(command, words, { cwd: folder, env: { POLICY_KEY: key, HOME: folder } });
   expect(stdout + stderr).not.toContain(KEY);
@@ -82,12 +83,34 @@ describe('vf-train --dry-run', () => {
       { args: { long: 6 } },
       /^missing +prompts +no training row leaves the policy room for a token, so nothing can be played\. /m,
     ],
-    ['an evaluation without rows', { args: { held: 0 } }, /^missing +rows +held has no rows to evaluate /m],
-    ['a disk without room', { flags: ['-o', '/proc/1/outputs'] }, /^missing +disk +0 B free for \/proc\/1\/outputs; /m],
+    ['a folder that is a file', { flags: ['-o', environment] }, /^missing +disk +\S+sized\.mjs is not a folder, so nothing can be written/m],
+    [
+      'a Python that does not exist',
+      { flags: ['--set', 'backend.kind="torch"', '--python', '/nowhere/python'] },
+      /^missing +python +Could not run the Python \/nowhere\/python: .* Set backend\.python \(--python\) to a Python with torch, /m,
+    ],
+    [
+      'a disk without room',
+      { flags: ['-o', '/proc/1/outputs'] },
+      /^missing +disk +\/proc\/1 may not be written to, so nothing can be written to \/proc\/1\/outputs /m,
+    ],
   ])('exits with 2 for %s', async (_, asked, line) => {
     const { code, checked } = await dryRun('vf-train', asked);
     expect(checked).toMatch(line);
     expect(code).toBe(2);
+  });
+
+  it('refuses what the run refuses before its first batch, in its words', async () => {
+    const rows = join(folder, 'rows.jsonl');
+    const refused: readonly (readonly [readonly string[], RegExp])[] = [
+      [['-a', '{"held": 0}'], /held has no rows to evaluate\. Set environment\.eval_args \(--eval-args\) to arguments with which it has rows/],
+      [['--set', `sft.data="${rows}"`, '--set', 'sft.steps=1'], /rows\.jsonl/],
+      [['--set', 'source="./no.mjs"'], /no\.mjs/],
+    ];
+    for (const [flags, line] of refused) {
+      const { code, said } = await dryRun('vf-train', { flags });
+      expect([code, said]).toEqual([2, expect.stringMatching(line)]);
+    }
   });
 
   it('exits with 2 where no server answers, and still measures the prompts by the tokenizer of the folder', async () => {
@@ -111,7 +134,34 @@ describe('vf-train --dry-run', () => {
     const { code, stdout } = await runInProcess('vf-train', words, { cwd: folder, env: { HOME: folder, PATH: '' } });
     expect(stdout).toMatch(/^skipped +server +not asked: the run starts its own vLLM/m);
     expect(stdout).toMatch(/^The price is not known: /m);
+    // Without PATH there is no Python, neither for the worker nor for vLLM.
+    expect(stdout).toMatch(/^missing +python /m);
+    expect(stdout).toMatch(/^missing +vllm /m);
+    expect(code).toBe(2);
+  });
+
+  it('passes an adapter of the base, and names what does not fit in one of another', async () => {
+    const adapter = join(mkdtempSync(join(tmpdir(), 'vf-dry-adapter-')), 'adapter');
+    const wanted = ['--rank', '4', '--set', 'lora.alpha=8', '--set', `model.initial_adapter="${adapter}"`];
+    const config = { base_model_name_or_path: MODEL };
+    writeAdapter(adapter, { config });
+    const { code, checked } = await dryRun('vf-train', { flags: wanted });
+    expect(checked).toMatch(/^ok +adapter +\S+, rank 4, fits nano-base$/m);
     expect(code).toBe(0);
+    rmSync(adapter, { recursive: true });
+    const half = NANO_ADAPTER.modules.map((module) => ({ ...module, inFeatures: module.inFeatures / 2 }));
+    writeAdapter(adapter, { adapter: { ...NANO_ADAPTER, modules: half }, config });
+    const { code: refused, said } = await dryRun('vf-train', { flags: wanted });
+    expect(said).toMatch(/must have shape \[\d+, \d+\], got \[\d+, \d+\]; check that the adapter belongs to this model and rank$/m);
+    expect(refused).toBe(2);
+    rmSync(adapter, { recursive: true });
+  });
+
+  it('does not say that it checked a model of the hub for which it did not ask', async () => {
+    const { checked } = await dryRun('vf-train', { flags: ['--set', 'backend.kind="torch"', '-m', 'me/unheard-of'] });
+    expect(checked).toMatch(/^warning +model .*The hub was not asked: the run downloads the model from there at its start \(of unknown size\)/m);
+    expect(checked).toMatch(/^skipped +disk /m);
+    expect(checked).not.toMatch(/^ok +(model|disk|adapter) /m);
   });
 });
 

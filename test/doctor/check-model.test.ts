@@ -1,8 +1,8 @@
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { checkInitialAdapter, checkModel } from '../../src/doctor/check-model.ts';
+import { checkModel, initialAdapterFinding } from '../../src/doctor/check-model.ts';
 import type { TrainingConfig } from '../../src/schemas/training-config.ts';
 import { writeAdapter } from '../trainer/publisher/adapter-files.ts';
 
@@ -24,12 +24,12 @@ function halfOfTheShards(): string {
   return path;
 }
 
-const missing = (path: string) => checkModel(path).findings.filter(({ state }) => state === 'missing');
+const missing = (path: string) => checkModel(path, {}).findings.filter(({ state }) => state === 'missing');
 
 describe('checkModel', () => {
   it('finds nothing missing in a model that loads, and reports its size, shape and window', () => {
     expect(missing(nano)).toEqual([]);
-    expect(checkModel(nano)).toMatchObject({
+    expect(checkModel(nano, {})).toMatchObject({
       bytes: weights().length,
       window: 2048,
       shape: { layers: 4, hidden: 128, heads: 4, keyValueHeads: 2 },
@@ -55,28 +55,42 @@ describe('checkModel', () => {
   });
 
   it('treats owner/name as a hub id, and any other path that is not there as a mistake', () => {
-    expect(checkModel('Qwen/Qwen3-4B').findings).toEqual([
-      expect.objectContaining({ state: 'warning', remedy: 'hf download Qwen/Qwen3-4B --local-dir Qwen/Qwen3-4B' }),
+    const HF_HOME = folder({});
+    expect(checkModel('Qwen/Qwen3-4B', { HF_HOME }).findings).toEqual([
+      expect.objectContaining({
+        state: 'warning',
+        text: expect.stringMatching(/The hub was not asked: the run downloads the model from there at its start \(about 8\.0 GB\)$/),
+        remedy: 'hf download Qwen/Qwen3-4B',
+      }),
     ]);
+    expect(checkModel('me/unheard-of', { HF_HOME }).findings[0]!.text).toContain('(of unknown size)');
+    expect(checkModel('me/unheard-of', { HF_HOME, HF_HUB_OFFLINE: '1' }).findings).toMatchObject([{ state: 'missing' }]);
+    const commit = '0'.repeat(40);
+    const snapshot = join(HF_HOME, 'hub/models--me--unheard-of/snapshots', commit);
+    cpSync(nano, snapshot, { recursive: true });
+    expect(checkModel('me/unheard-of', { HF_HOME }).findings.map(({ state }) => state)).toEqual(['ok', 'ok', 'ok']);
     expect(missing('/nowhere/at/all')).toMatchObject([{ name: 'model' }]);
   });
 });
 
-describe('checkInitialAdapter', () => {
+describe('initialAdapterFinding', () => {
   it('requires a PEFT folder with the rank, alpha and targets of the run, and names the setting to change', async () => {
     const adapter = join(mkdtempSync(join(tmpdir(), 'vf-model-')), 'adapter');
-    writeAdapter(adapter);
+    writeAdapter(adapter, { config: { base_model_name_or_path: nano } });
     const lora: TrainingConfig['lora'] = {
       rank: 4,
       alpha: 8,
       targets: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'],
     };
-    expect(await checkInitialAdapter(adapter, lora, 'org/name')).toMatchObject({ state: 'ok' });
+    const found = (initialAdapter: string, wanted: TrainingConfig['lora'], path = 'org/nano-base') =>
+      initialAdapterFinding({ model: { path, initialAdapter }, lora: wanted }, {});
+    expect(await found(adapter, lora, nano)).toMatchObject({ state: 'ok', text: expect.stringContaining('fits nano-base') });
+    expect(await found(adapter, lora)).toMatchObject({ state: 'skipped', text: expect.stringContaining('were not compared') });
     for (const [key, value] of Object.entries({ rank: 16, alpha: 32, targets: ['q_proj'] }))
-      expect(await checkInitialAdapter(adapter, { ...lora, [key]: value }, 'org/name')).toMatchObject({
+      expect(await found(adapter, { ...lora, [key]: value })).toMatchObject({
         state: 'missing',
         text: expect.stringContaining(`Set lora.${key} to`),
       });
-    expect(await checkInitialAdapter(nano, lora, nano)).toMatchObject({ state: 'missing', text: expect.stringContaining('adapter_config.json') });
+    expect(await found(nano, lora)).toMatchObject({ state: 'missing', text: expect.stringContaining('adapter_config.json') });
   });
 });

@@ -19,11 +19,16 @@ export function renderFinding({ name, state, text, remedy }: Finding, columns: n
   return [...lines, ...remedyLines].join('\n');
 }
 
-export function renderVerdict(findings: readonly Finding[], paint: Paint): string {
+/** @param isPartial what was skipped may be missing */
+export function renderVerdict(findings: readonly Finding[], paint: Paint, isPartial = false): string {
   const count = (state: FindingState) => findings.filter((finding) => finding.state === state).length;
   const [missing, warnings] = [count('missing'), count('warning')];
   const also = warnings === 0 ? '' : `, ${plural(warnings, 'warning')}`;
-  return missing === 0 ? paint('green', `Nothing is missing${also}.`) : paint('red', `${plural(missing, 'requirement')} missing${also}.`);
+  // What is not needed was not left out.
+  const isAll = !isPartial || findings.every(({ state, text }) => state !== 'skipped' || text.startsWith('not needed'));
+  return missing === 0
+    ? paint('green', `Nothing is missing${isAll ? '' : ' of what was checked'}${also}.`)
+    : paint('red', `${plural(missing, 'requirement')} missing${also}.`);
 }
 
 export function isWell(findings: readonly Finding[]): boolean {
@@ -34,5 +39,5 @@ export function isWell(findings: readonly Finding[]): boolean {
 export function checkedLines(findings: readonly Finding[]): readonly string[] {
   const paint = paintFor(process.stdout, { plain: false });
   const columns = process.stdout.columns ?? 100;
-  return ['Checked', '', ...findings.map((finding) => renderFinding(finding, columns, paint)), '', renderVerdict(findings, paint)];
+  return ['Checked', '', ...findings.map((finding) => renderFinding(finding, columns, paint)), '', renderVerdict(findings, paint, true)];
 }

@@ -7,6 +7,7 @@ import type { TrainingSetup } from '../../sessions/training/resolve-training.ts'
 import { printable } from '../../reports/text/terminal-text.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { checkedLines, isWell } from '../doctor/render-findings.ts';
+import { withFlags } from './key-flags.ts';
 import type { AdapterPush } from './push-adapter.ts';
 
 interface DryOptions {
@@ -24,6 +25,11 @@ export async function dryTraining(setup: TrainingSetup, { gpuPrice, push }: DryO
   return isWell(findings) ? EXIT.done : EXIT.usage;
 }
 
+/** Its advice names flags. */
+function flagged(finding: Finding): Finding {
+  return finding.remedy === undefined ? finding : { ...finding, remedy: withFlags(finding.remedy) };
+}
+
 export interface CheckedRun extends TrainingDryRun {
   readonly findings: readonly Finding[];
 }
@@ -38,11 +44,11 @@ export async function checkedDryRun(
   const findings: Finding[] = [];
   const run = await trainingDryRun(setup, {
     variables,
-    note,
+    note: (line) => note(withFlags(line)),
     gpuPrice,
     signal,
     check: async (opened) => {
-      for await (const finding of checkStart({ ...opened, target, variables, signal })) findings.push(finding);
+      for await (const finding of checkStart({ ...opened, target, variables, signal })) findings.push(flagged(finding));
       if (push !== null) findings.push(ok('push', `the token may write to ${push.hub.name}`));
       return checkedLines(findings);
     },

@@ -55,11 +55,42 @@ export async function readAdapter(
   });
 }
 
-/** The paths of the modules that an adapter has tensors of, in the order of its file. Rejects with EngineInputError. */
-export function readAdaptedPaths(source: ByteSource): Promise<readonly string[]> {
-  return withWeights(source, async (_, __, stored) => [
-    ...new Set(stored.map(({ name }) => name.replace(PREFIX, '').replace(/\.lora_[^.]+(\.weight)?$/, ''))),
-  ]);
+/** The paths of the modules that an adapter has tensors of, in the order of its file. Rejects with EngineInputError, also for a tensor that does not fit. */
+export function readAdaptedPaths(source: ByteSource, fit: LayerFit | null = null): Promise<readonly string[]> {
+  return withWeights(source, async (path, file, stored) => {
+    if (fit !== null) await checkFit(path, file, stored, fit);
+    return [...new Set(stored.map(({ name }) => moduleOf(name)))];
+  });
+}
+
+function moduleOf(tensorName: string): string {
+  return tensorName.replace(PREFIX, '').replace(/\.lora_[^.]+(\.weight)?$/, '');
+}
+
+async function checkFit(path: string, file: ByteFile, stored: readonly TensorEntry[], { rank, scale, sizesOf }: LayerFit): Promise<void> {
+  const unknown = stored.filter(({ name }) => sizesOf(moduleOf(name))?.length === 0);
+  if (unknown.length > 0)
+    throw unknownTensors(
+      path,
+      unknown.map(({ name }) => name),
+    );
+  for (const tensor of stored) {
+    const isA = /\.lora_A\b/.test(tensor.name);
+    const wanted = (sizesOf(moduleOf(tensor.name)) ?? []).map(([inputs, outputs]): Shape => (isA ? [rank, inputs] : [outputs, rank]));
+    if (wanted.length > 0 && !wanted.some((shape) => hasShape(tensor, shape))) checkShape(path, tensor, wanted[0]!);
+  }
+  for (const tensor of stored) await read(path, file, tensor, /\.lora_B\b/.test(tensor.name) ? scale : 1);
+}
+
+type Shape = readonly [number, number];
+
+/** What the tensors of an adapter must fit. */
+export interface LayerFit {
+  readonly rank: number;
+  /** Factor of B A x. */
+  readonly scale: number;
+  /** `[inputs, outputs]` of what a path may be; empty if the base has no such layer, null if that is unknown. */
+  readonly sizesOf: (path: string) => readonly Shape[] | null;
 }
 
 async function withWeights<T>(source: ByteSource, use: (path: string, file: ByteFile, stored: readonly TensorEntry[]) => Promise<T>): Promise<T> {
@@ -131,10 +162,7 @@ function checkNames(
   const pathsOf = (list: readonly AdaptedModule[]) => new Set(list.map((module) => module.path));
   const known = new Set([...pathsOf(modules)].flatMap((one) => [adapterTensorName(one, 'A'), adapterTensorName(one, 'B')]));
   const unknown = names.filter((name) => !known.has(name));
-  if (unknown.length > 0) {
-    const message = `${path} contains tensors that are not linear layers of this model: ${firstNames(unknown)}; check that the adapter belongs to this model`;
-    throw new EngineInputError(message, { code: 'unsupported' });
-  }
+  if (unknown.length > 0) throw unknownTensors(path, unknown);
   const { targets, partialBy, layers } = settings;
   if (targets === null) return;
   const strange = targets.filter((target) => !modules.some((module) => isNamed(module, target)));
@@ -153,13 +181,23 @@ function checkNames(
   if (missing.length > 0) throw new EngineInputError(`${path} lacks tensors for ${firstNames(missing)} of target_modules; save the adapter again`);
 }
 
+function unknownTensors(path: string, names: readonly string[]): EngineInputError {
+  const message = `${path} contains tensors that are not linear layers of this model: ${firstNames(names)}; check that the adapter belongs to this model`;
+  return new EngineInputError(message, { code: 'unsupported' });
+}
+
 /** PEFT's rule: a target is the whole path, or its end after a dot. */
 function isNamed({ path }: AdaptedModule, target: string): boolean {
   return path === target || path.endsWith(`.${target}`);
 }
 
-function checkShape(path: string, { name, shape }: TensorEntry, expected: readonly [number, number]): void {
-  if (shape.length === 2 && shape[0] === expected[0] && shape[1] === expected[1]) return;
+function hasShape({ shape }: TensorEntry, expected: Shape): boolean {
+  return shape.length === 2 && shape[0] === expected[0] && shape[1] === expected[1];
+}
+
+function checkShape(path: string, tensor: TensorEntry, expected: Shape): void {
+  if (hasShape(tensor, expected)) return;
+  const { name, shape } = tensor;
   throw new EngineInputError(
     `${name} in ${path} must have shape [${expected.join(', ')}], got [${shape.join(', ')}]; check that the adapter belongs to this model and rank`,
   );

@@ -2,7 +2,7 @@
 import type { ByteSource } from '../../files/byte-source.ts';
 import { EngineInputError } from '../engine-errors.ts';
 import { readAdapterSettings } from './adapter-settings.ts';
-import { ADAPTER_CONFIG, checkFolder, readAdaptedPaths } from './read-adapter.ts';
+import { ADAPTER_CONFIG, checkFolder, type LayerFit, readAdaptedPaths } from './read-adapter.ts';
 
 export interface StartWish {
   readonly rank: number;
@@ -11,13 +11,19 @@ export interface StartWish {
   readonly targets: readonly string[];
   /** Layers of the base. @default unknown: an adapter that may leave some out is refused */
   readonly layers?: number;
+  /** Sizes of the base's linear layers. @default unknown: shapes are left to what loads the adapter */
+  readonly sizesOf?: LayerFit['sizesOf'];
 }
 
 /** α · √r without the flag is the same number but for rounding, and a user copies it from the message. */
 const SAME_SCALE = 1e-6;
 
-/** Rejects with EngineInputError unless the adapter is plain LoRA of this rank, scale and targets, in every layer; the message names the setting to change. */
-export async function assertStarts(source: ByteSource, { rank, alpha, targets, layers }: StartWish, { maxRank = Infinity } = {}): Promise<void> {
+/** Rejects with EngineInputError unless the adapter is plain LoRA of this rank, scale and targets, in every layer, and fits them; the message names the setting to change. */
+export async function assertStarts(
+  source: ByteSource,
+  { rank, alpha, targets, layers, sizesOf }: StartWish,
+  { maxRank = Infinity } = {},
+): Promise<void> {
   await checkFolder(source);
   const refuse = (key: string, its: number | string, wanted: number | string, setting = its): never => {
     throw new EngineInputError(
@@ -32,7 +38,7 @@ export async function assertStarts(source: ByteSource, { rank, alpha, targets, l
     const its = isStabilised ? `${found.alpha} with rsLoRA (use_rslora), which is ${plainAlpha} of plain LoRA` : plainAlpha;
     refuse('alpha', its, alpha, plainAlpha);
   }
-  const paths = await readAdaptedPaths(source);
+  const paths = await readAdaptedPaths(source, sizesOf === undefined ? null : { rank, scale: found.scale, sizesOf });
   const its = [...new Set(paths.map((path) => path.slice(path.lastIndexOf('.') + 1)))].toSorted();
   if (JSON.stringify(its) !== JSON.stringify(targets.toSorted())) refuse('targets', JSON.stringify(its), JSON.stringify(targets.toSorted()));
   const isWhole = paths.length === (layers ?? 0) * its.length && (found.layers === null || new Set(found.layers).size === layers);

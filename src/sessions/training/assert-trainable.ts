@@ -13,7 +13,7 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { TrainingRequest } from './resolve-training.ts';
 import { stepsPerPass } from '../../trainer/sources/rows-of-step.ts';
 
-/** Throws ConfigError. Skips the model check if there is no local directory or its tokenizer cannot be read here; the server is then asked later. */
+/** Throws ConfigError. */
 export async function assertTrainable(
   environment: Environment,
   { model, lora, rollouts, steps, rolloutsFile, source }: Pick<TrainingConfig, 'model' | 'lora' | 'rollouts' | 'steps' | 'rolloutsFile' | 'source'>,
@@ -22,21 +22,26 @@ export async function assertTrainable(
   refuseExperts(model.path, lora.targets);
   assertFits(rollouts.maxTokens, modelFacts(model.path).contextLength, model.path);
   if (steps > 0 && rolloutsFile === null && source === null) stepsPerPass(environment.train, rollouts.examplesPerStep);
-  if (environment.turnFormat !== 'chat' || !existsSync(join(model.path, 'tokenizer.json'))) return;
+  await assertPlays(environment, model.path);
+}
+
+/** Throws ConfigError if the model cannot play the environment. Skipped if there is no local directory or its tokenizer cannot be read here; the server is then asked later. */
+export async function assertPlays(environment: Environment, modelPath: string): Promise<void> {
+  if (environment.turnFormat !== 'chat' || !existsSync(join(modelPath, 'tokenizer.json'))) return;
   const [{ openLocalTokenizer }, { templateTraits }] = await Promise.all([
     import('../../tokenizer/local-tokenizer.ts'),
     import('../../tokenizer/template-traits.ts'),
   ]);
   let traits: Awaited<ReturnType<typeof templateTraits>>;
   try {
-    traits = await templateTraits(await openLocalTokenizer(model.path));
+    traits = await templateTraits(await openLocalTokenizer(modelPath));
   } catch (error) {
     if (error instanceof ConfigError) return;
     throw error;
   }
-  const { seesImages: images } = modelFacts(model.path);
+  const { seesImages: images } = modelFacts(modelPath);
   const capabilities = { kind: 'tokens', maxModelLen: null, tokenizerHash: null, logProbsMode: 'unknown', images, ...traits } as const;
-  assertPlayable(environment, { name: model.path, capabilities });
+  assertPlayable(environment, { name: modelPath, capabilities });
 }
 
 /** Throws ConfigError for a limit of new tokens that no generation can reach, because prompt and generation share the window. `window` is null if it is unknown. */

@@ -34,14 +34,18 @@ export interface JointOptions extends DemonstrationOptions {
   readonly hasModule: boolean;
   /** The caller's own credit. @default the one that the settings name */
   readonly credit?: CreditFactory;
+  /** The base is downloaded later: what needs its tokenizer is not opened. @default false */
+  readonly isBaseLater?: boolean;
 }
+
+export type OpenedJoints = Pick<TrainingRun, 'losses' | 'ownCredit' | 'tokenKinds' | 'createSource' | 'openDemonstrations'>;
 
 /** The losses, the credit, the source and the demonstrations of a run. Throws ConfigError. */
 export async function openJoints(
   config: TrainingConfig,
   environment: Environment,
-  { hasModule, ...options }: JointOptions,
-): Promise<Pick<TrainingRun, 'losses' | 'ownCredit' | 'tokenKinds' | 'createSource' | 'openDemonstrations'>> {
+  { hasModule, isBaseLater = false, ...options }: JointOptions,
+): Promise<OpenedJoints> {
   const played = await openPlayedRoles(config, environment, { hasModule });
   const losses = await openLosses(config, environment, { played });
   const ownCredit = await openOwnCredit(config, { hasModule, environment, ...(options.credit === undefined ? {} : { credit: options.credit }) });
@@ -51,7 +55,7 @@ export async function openJoints(
   return {
     losses,
     ...(ownCredit === null ? {} : { ownCredit }),
-    ...(needsKinds ? { tokenKinds: await openTokenKinds(config, options.variables) } : {}),
+    ...(needsKinds && !isBaseLater ? { tokenKinds: await openTokenKinds(config, options.variables) } : {}),
     ...(createSource === null ? {} : { createSource }),
     ...(demonstrations === null ? {} : { openDemonstrations: demonstrations.tokenise }),
   };

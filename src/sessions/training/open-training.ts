@@ -4,11 +4,10 @@ import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
 import { Disposers } from '../../core/disposers.ts';
-import { ConfigError, type VfError } from '../../core/errors.ts';
+import type { VfError } from '../../core/errors.ts';
 import type { Environment } from '../../core/environment.ts';
 import type { CostOptions } from '../../evaluate/run-cost.ts';
 import type { Message } from '../../core/message.ts';
-import type { RoleDeclarations } from '../../core/model.ts';
 import { Random } from '../../core/random.ts';
 import { firstRow, SAME_ROWS_NOTICE } from '../../core/training-rows.ts';
 import { LazyModels } from '../../models/lazy-models.ts';
@@ -24,20 +23,17 @@ import type { TrainingDirectory } from '../../trainer/records/training-directory
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
 import { type OpenedRoles, openRoles, type RolePolicy } from '../roles/open-roles.ts';
-import { type ResolvedRole, resolveRoles } from '../roles/resolve-roles.ts';
 import { trainingPrices } from '../policy/run-prices.ts';
 import { secretsOf } from '../policy/secrets.ts';
 import { modelFacts } from '../../files/model-facts.ts';
-import { checkInitialAdapter } from './check-initial-adapter.ts';
 import { assertTakesAdapters, checkPolicyProbe } from './check-policy-server.ts';
-import { assertFits, assertTrainable } from './assert-trainable.ts';
+import { assertFits } from './assert-trainable.ts';
+import { checkTraining } from './check-training.ts';
 import { type EvaluationLabel, evaluationLabel } from '../../reports/training/evaluation-label.ts';
 import { assertReadsImages, assertWorkerStarts, openBackend } from './open-backend.ts';
 import { openEnvironments } from '../environment/open-environment.ts';
-import { openJoints } from './open-joints.ts';
-import { longestRollout, openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
+import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } from './open-supervised-training.ts';
-import { planGpus } from './plan-gpus.ts';
 import { recallAsked } from '../roles/recall-asked.ts';
 import { withSeedRows } from './seed-rows.ts';
 import { takeTurns } from './take-turns.ts';
@@ -87,30 +83,14 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
   const lazy = [new LazyModels(), new LazyModels()] as const;
   const { environment, evaluation } =
     given.environment === undefined ? await openEnvironments(given, opened, lazy) : { environment: given.environment, evaluation: given.environment };
-  // Checked before the servers are started, which may take minutes.
-  await assertTrainable(environment, asked.choosesRows ? { ...given.config, steps: 0 } : given.config);
-  await checkInitialAdapter(given.config, given);
-  if (given.config.evaluation.every > 0 && asked.choosesRows !== true && !isUnserved(given.config) && evaluation.eval.length === 0)
-    throw new ConfigError(`${evaluation.eval.name} has no rows to evaluate. Set other environment.eval_args, or evaluation.every = 0.`);
-  const planned = await planGpus(given.config, { contextTokens: longestRollout(environment, given.config.model.path), variables, signal });
+  const checked = await checkTraining(given.config, { ...given, environment, evaluation, hasModule: given.environment === undefined });
+  const { planned, roles: declared } = checked;
+  for (const secret of secretsOf({ roles: declared })) given.secrets.add(secret);
+  if (checked.adapter?.notice) warn(checked.adapter.notice);
   for (const line of planned.lines) note(line);
   const { config } = planned;
   const options = { ...given, config, gpuShare: planned.gpuShare };
-  const common = {
-    config,
-    ...changed,
-    directory,
-    environment,
-    evaluation,
-    observer,
-    redact,
-    ...(await openJoints(config, environment, {
-      hasModule: given.environment === undefined,
-      variables,
-      warn,
-      ...(given.credit === undefined ? {} : { credit: given.credit }),
-    })),
-  };
+  const common = { config, ...changed, directory, environment, evaluation, observer, redact, ...checked.joints };
   const label = evaluationLabel(environment, evaluation);
   if (isUnserved(config)) {
     const roles = opened.use(await openRoles([], { policy: UNSERVED_POLICY, onNotice: note, secrets: options.secrets, signal }));
@@ -118,7 +98,6 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
     const unserved = { ...common, servers: unservedServers, openSession: named(attempt, openUnserved) };
     return openedTraining({ run: unserved, roles, prices: null, label, notices: [...(environment.notices ?? []), NO_EVALUATION] }, opened);
   }
-  const declared = await resolveTrainingRoles([environment, evaluation], options);
   if (config.policy.launch !== null) await assertWorkerStarts(config, { variables, signal });
   const images = [environment, evaluation].some(showsImages);
   const playsRoles = declared.some(({ player }) => player.kind === 'policy');
@@ -184,17 +163,6 @@ function openedTraining({ run, roles, prices, label, notices }: Made, opened: Di
 }
 
 const NO_EVALUATION = 'Nothing is evaluated, because this run has no policy server; set policy.base_url, [policy.launch] or [policy.embedded].';
-
-/** Resolves the roles of both environments, because each may declare roles that the other lacks. */
-async function resolveTrainingRoles(
-  environments: readonly Environment[],
-  { config, variables, secrets }: OpenTrainingOptions,
-): Promise<readonly ResolvedRole[]> {
-  const declarations: RoleDeclarations = Object.assign({}, ...environments.toReversed().map(({ roles = {} }) => roles));
-  const declared = await resolveRoles(declarations, config.roles, { variables });
-  for (const secret of secretsOf({ roles: declared })) secrets.add(secret);
-  return declared;
-}
 
 /** Each session has its own client, so `client` returns the current one. */
 function trainedPolicy(probe: PolicyProbe, client: () => PolicyClient): RolePolicy {

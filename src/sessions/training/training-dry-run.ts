@@ -9,21 +9,18 @@ import { IMAGE_FLAGS, maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { environmentFunction } from '../../registry/load-export.ts';
 import { showsImages } from '../../rollouts/assert-playable.ts';
+import { modelFacts } from '../../files/model-facts.ts';
+import { modelFolder } from '../policy/model-folder.ts';
 import { isModulePath } from '../../trainer/config/module-path.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { demonstrationNames, policyText } from '../../reports/training/announce-run.ts';
-import { assertTrainable } from './assert-trainable.ts';
-import { checkInitialAdapter } from './check-initial-adapter.ts';
 import { checkLocalBase, usesEngine } from '../policy/local-base.ts';
-import { openLosses, openOwnCredit, openPlayedRoles, openSource } from './open-joints.ts';
+import { type CheckedTraining, checkTraining } from './check-training.ts';
 import { isUnserved } from './open-supervised-training.ts';
-import { longestRollout } from './open-policy-servers.ts';
-import { planGpus } from './plan-gpus.ts';
 import { checkSeedRows } from './seed-rows.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
 import { resolvedRoleText } from '../roles/open-roles.ts';
-import { resolveRoles } from '../roles/resolve-roles.ts';
 import { factLines, promptText } from '../../reports/text/report.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import type { TrainingSetup } from './resolve-training.ts';
@@ -35,7 +32,11 @@ export interface TrainingDryRunOptions {
   /** US dollars for one GPU and hour. @default null: no price is shown */
   readonly gpuPrice?: number | null;
   /** Called with the open environments; its lines end the output. @default none */
-  readonly check?: (opened: { readonly environment: Environment; readonly evaluation: Environment }) => Promise<readonly string[]>;
+  readonly check?: (opened: {
+    readonly environment: Environment;
+    readonly evaluation: Environment;
+    readonly checked: CheckedTraining;
+  }) => Promise<readonly string[]>;
   readonly signal: AbortSignal;
 }
 
@@ -63,19 +64,22 @@ export async function trainingDryRun(
   };
   const environment = await load(wanted.args, 'training');
   const evaluation = Object.keys(wanted.evalArgs).length === 0 ? environment : await load({ ...wanted.args, ...wanted.evalArgs }, 'evaluation');
-  await assertTrainable(environment, config);
-  await checkInitialAdapter(config, { variables, warn: note });
-  await openOwnCredit(config, { environment });
-  const played = await openPlayedRoles(config, environment);
-  await openLosses(config, environment, { played });
-  if (config.rolloutsFile !== null) await openSource(config, { played, variables, warn: note });
+  const checked = await checkTraining(config, {
+    environment,
+    evaluation,
+    hasModule: true,
+    isBaseLater: isDownloaded,
+    variables,
+    gpuPrice,
+    warn: note,
+    signal,
+  });
   const { contextTokens } = environment.limits;
   const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
   const source = config.source ?? ((await environmentFunction(wanted.id, 'createSource')) === null ? null : environment.id);
   const members = steps === 0 || source !== null ? 0 : rollouts.examplesPerStep * rollouts.rolloutsPerExample;
   const row = firstRow(environment);
   const train = trainingRows(environment);
-  const roles = await resolveRoles(environment.roles ?? {}, config.roles, { variables });
   const facts: Fact[] = [
     ['environment', `${environment.id}, ${environment.turnFormat} format`],
     ...(train === null ? [] : [['data', `${train.name}: ${plural(train.length, 'row')} to train on`] satisfies Fact]),
@@ -83,28 +87,30 @@ export async function trainingDryRun(
     ['policy', isUnserved(config) ? 'none: without a policy server, nothing is played' : policyText(policy)],
     ...supervisedFacts(config),
     ...(steps === 0 ? [] : [rolloutStep(config, source)]),
-    ['lengths', lengthsText({ responseTokens, contextTokens, members })],
+    [
+      'lengths',
+      lengthsText({ responseTokens, contextTokens, members, window: modelFacts(modelFolder(model.path, variables)).contextLength ?? Infinity }),
+    ],
     ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
     ...(steps === 0 ? [] : [rolloutLoss(config)]),
-    ...roles.map((role): Fact => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
+    ...checked.roles.map((role): Fact => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
     ...(policy.embedded === null && !isUnserved(config) ? [serverNeeds(config, showsImages(environment))] : []),
   ];
   const clip = clipNotice(config, source !== null);
   for (const notice of [...notices, ...(environment.notices ?? []), ...(clip === null ? [] : [clip])]) note(escapeControls(notice));
-  const planned = await planGpus(config, { contextTokens: longestRollout(environment, model.path), variables, gpuPrice, signal });
   await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
   const text = [
     'Dry run: nothing is sampled, trained or written.',
     '',
     ...factLines(facts, 14),
-    ...(planned.lines.length === 0 ? [] : ['', ...planned.lines.map((line) => escapeControls(line))]),
-    ...(planned.lines.length > 0 || gpuPrice === null
+    ...(checked.planned.lines.length === 0 ? [] : ['', ...checked.planned.lines.map((line) => escapeControls(line))]),
+    ...(checked.planned.lines.length > 0 || gpuPrice === null
       ? []
       : ['', 'The price is not known: the worker trains on no GPU of this machine. For other GPUs: vf-doctor --memory --gpus 80 --gpu-price USD']),
     '',
     promptText('First prompt', row, episode.prompt),
     '',
-    ...(await check({ environment, evaluation })),
+    ...(await check({ environment, evaluation, checked })),
     '',
   ].join('\n');
   return { text, mostTokens: mostTokens({ responseTokens, contextTokens, members }), gpuHours: planned.hoursPerStep ?? null };
@@ -150,6 +156,7 @@ function rolloutLoss({ algorithm: { loss, kl, minibatches, epochs }, optimizer }
   return ['loss', `${what}, learning rate ${settingNumber(optimizer.learningRate)}, ${plural(minibatches * epochs, 'optimiser step')} per step`];
 }
 
+<<<<<<< HEAD
 type Lengths = Readonly<Record<'responseTokens' | 'contextTokens' | 'members', number>>;
 
 function mostTokens({ responseTokens, contextTokens, members }: Lengths): number | null {
@@ -165,6 +172,20 @@ function lengthsText(lengths: Lengths): string {
   if (!Number.isFinite(contextTokens)) return `${generation}, contexts up to the model's window`;
   const contexts = `${generation}, contexts up to ${countText(contextTokens)}`;
   return most !== null && members > 0 ? `${contexts}: at most ${countText(most)} tokens per step` : contexts;
+=======
+/** Either length may be infinite, and both together may exceed the window: then only the model's window limits them. */
+function lengthsText({
+  responseTokens,
+  contextTokens,
+  members,
+  window,
+}: Record<'responseTokens' | 'contextTokens' | 'members' | 'window', number>): string {
+  const generation = responseTokens < window ? `${countText(responseTokens)} new tokens per generation` : 'a generation may fill the window';
+  const longest = Math.min(contextTokens + responseTokens, window);
+  const most = Number.isFinite(longest) && members > 0 ? `: at most ${countText(members * longest)} tokens per step` : '';
+  if (longest < window) return `${generation}, contexts up to ${countText(contextTokens)}${most}`;
+  return `${generation}, contexts up to the model's window${Number.isFinite(window) ? ` of ${countText(window)}` : ''}${most}`;
+>>>>>>> 4f482e55 (The dry run of vf-train passes what the run passes: it checks adapters, rows, modules and Pythons by the same function)
 }
 
 function serverNeeds({ lora, rollouts }: Config, hasImages: boolean): Fact {

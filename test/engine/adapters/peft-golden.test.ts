@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkInitialAdapter } from '../../../src/doctor/check-model.ts';
+import { initialAdapterFinding } from '../../../src/doctor/check-model.ts';
 import { Engine } from '../../../src/engine/library/engine.ts';
 import type { TrainingConfig } from '../../../src/schemas/training-config.ts';
 import { checkAdapter } from '../../../src/trainer/publisher/check-adapter.ts';
@@ -94,7 +94,8 @@ async function starts(name: string, directory: string): Promise<readonly string[
   return [
     await wordsOf(EmbeddedBackend.start({ modelPath: NANO, adapter, threads: 1, signal }).then((backend) => backend.close())),
     await wordsOf(TorchBackend.start({ ...torch, python: join(folder.path, 'no-python'), modelPath: NANO, adapter })),
-    (await checkInitialAdapter(directory, loraOf(name) as unknown as TrainingConfig['lora'], NANO)).text,
+    (await initialAdapterFinding({ model: { path: NANO, initialAdapter: directory }, lora: loraOf(name) as unknown as TrainingConfig['lora'] }, {}))!
+      .text,
   ];
 }
 

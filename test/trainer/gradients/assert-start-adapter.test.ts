@@ -50,6 +50,28 @@ describe('assertStartAdapter', () => {
     expect(embedded).toBe(torch);
   });
 
+  it.each<[string, AdapterWish, RegExp]>([
+    [
+      'of a base of other sizes',
+      { adapter: { ...NANO_ADAPTER, modules: NANO_ADAPTER.modules.map((module) => ({ ...module, inFeatures: module.inFeatures / 2 })) } },
+      /^base_model\.model\.model\.layers\.\d\.\S+ in ADAPTER\/adapter_model\.safetensors must have shape \[\d+, \d+\], got \[\d+, \d+\]; check that the adapter belongs to this model/,
+    ],
+    [
+      'of a deeper base',
+      { adapter: { ...NANO_ADAPTER, modules: [...NANO_ADAPTER.modules, { path: 'model.layers.4.mlp.up_proj', inFeatures: 128, outFeatures: 384 }] } },
+      /contains tensors that are not linear layers of this model: base_model\.model\.model\.layers\.4\.mlp\.up_proj/,
+    ],
+    [
+      'with a number that is not finite',
+      { edit: (tensors) => [...tensors.values()][0]!.bytes.writeFloatLE(NaN, 4) },
+      /contains a number that is not finite: NaN at \[0, 1\]/,
+    ],
+  ])('refuses an adapter %s', async (_, wish, message) => {
+    const directory = write(wish);
+    const problem = await assertStartAdapter(directory, LORA, NANO_BASE).catch((error: Error) => error.message.replace(directory, 'ADAPTER'));
+    expect(problem).toMatch(message);
+  });
+
   it('accepts rsLoRA at alpha · √rank, which is the same function, and a target pattern', async () => {
     await expect(
       assertStartAdapter(write({ config: { use_rslora: true, lora_alpha: 7.3 } }), { ...LORA, alpha: 7.3 * 2 }, NANO_BASE),
