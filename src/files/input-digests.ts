@@ -1,12 +1,14 @@
 /** SHA-256 of what a setting names by path: an adapter, a module or a pipeline with the files that it names, a folder, the beginning of a file that may grow. */
 import { createHash } from 'node:crypto';
-import { statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { opendir } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
-import { openRegularFile, readRegularFile, streamRegularFile } from './regular-file.ts';
+import { jsonObjectAt } from './model-facts.ts';
+import { readingError } from './place-error.ts';
+import { openRegularFile, readRegularFile, statIfThere, streamRegularFile } from './regular-file.ts';
 
 const ADAPTER_FILES = ['adapter_config.json', 'adapter_model.safetensors'];
-/** The files that write prompts; a backend compares the weights by itself. */
+/** The files that write prompts. */
 const PROMPT_FILES = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja', 'chat_template.json'];
 /** The name of a module that Node imports. */
 const MODULE = /\.[cm]?[jt]sx?$/;
@@ -21,6 +23,19 @@ export function adapterDigests(directory: string): Promise<Record<string, string
 /** Of a model's tokenizer and chat template. */
 export function promptDigests(model: string): Promise<Record<string, string>> {
   return digestsOf(model, PROMPT_FILES);
+}
+
+/** Of a base's configuration, whose layout may change, and of its weights. */
+export async function baseDigests(model: string): Promise<Record<string, string>> {
+  if (!isFolder(model)) return {};
+  const weights = await digestsOf(
+    model,
+    readdirSync(model)
+      .filter((name) => name.endsWith('.safetensors'))
+      .toSorted(),
+  );
+  const config = jsonObjectAt(join(model, 'config.json'));
+  return config === null ? weights : { 'config.json': createHash('sha256').update(JSON.stringify(config)).digest('hex'), ...weights };
 }
 
 async function digestsOf(directory: string, names: readonly string[]): Promise<Record<string, string>> {
@@ -38,8 +53,8 @@ const MOST_FILES = 20_000;
 const INDEX_MANIFEST = 'manifest.json';
 
 /**
- * By file, of a regular file with the files that its text names if it is a module or a pipeline, or of a folder. In a module these are texts such as './part.ts', imported or
- * read; a path that it joins from parts is not seen, and neither is a package.
+ * By file, of a regular file with the files that its text names if it is a module or a pipeline, or of a folder. In a module these are the texts that
+ * `namedInModule` finds; a path from a variable is not seen, and neither is a folder or a package.
  */
 export async function pathDigests(path: string): Promise<Record<string, string>> {
   if (statSync(path).isDirectory()) return folderDigests(path);
@@ -60,9 +75,41 @@ export async function moduleDigests(entry: string): Promise<Record<string, strin
   return digests;
 }
 
+const QUOTED = String.raw`(?:'[^'\n]*'|"[^"\n]*"|${'`[^`\\n]*`'})`;
+const HERE = String.raw`(?:import\.meta\.dirname|__dirname)`;
+/** What a module names relative to its folder, as one or several quoted parts. */
+const NAMED = [
+  // Wherever it stands: imported, required, resolved or read.
+  String.raw`(['"${'`'}]\.{1,2}\/[^'"${'`'}\n]+['"${'`'}])`,
+  String.raw`\bURL\(\s*(${QUOTED})\s*,\s*import\.meta\.url`,
+  String.raw`\b(?:join|resolve)\(\s*${HERE}((?:\s*,\s*${QUOTED})+)\s*,?\s*\)`,
+  String.raw`\b${HERE}\s*\+\s*(${QUOTED})`,
+  String.raw`\$\{${HERE}\}(\/[^'"${'`'}\n$]+${'`'})`,
+].map((pattern) => new RegExp(pattern, 'g'));
+/** TypeScript may name a module by the .js that it becomes, and `require` without its ending. */
+const ENDINGS = ['.js', '.cjs', '.json', '.ts', '/index.js'];
+
+function namedInModule(text: string): readonly string[] {
+  const parts = (named: string) => named.split(/['"`]\s*,\s*['"`]/).map((part) => part.replace(/^[\s,]*['"`]?/, '').replace(/['"`]\s*$/, ''));
+  const names = NAMED.flatMap((pattern) => Array.from(text.matchAll(pattern), ([, named]) => `./${parts(named!).join('/')}`));
+  return names.flatMap((name) => {
+    // A URL is encoded, and may have a query.
+    const path = decoded(name.replace(/[?#].*$/, ''));
+    return [name, path, path.replace(/\.([cm]?)js$/, '.$1ts'), ...ENDINGS.map((ending) => `${path}${ending}`)];
+  });
+}
+
+function decoded(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
 function namedBy(path: string, text: string): readonly string[] {
   const folder = dirname(path);
-  if (MODULE.test(path)) return Array.from(text.matchAll(/(['"`])(\.{1,2}\/[^'"`\n]+)\1/g), ([, , named]) => resolve(folder, named!));
+  if (MODULE.test(path)) return namedInModule(text).map((named) => resolve(folder, named));
   // As pipeline-files.ts resolves them: here, else next to the pipeline; its parameters lie in a folder of their own.
   const stem = basename(path).replace(PIPELINE, '');
   const parameters = [`${stem}.yaml`, `${stem}_parameter.yaml`].map((name) => join(folder, 'parameter', name));
@@ -71,8 +118,13 @@ function namedBy(path: string, text: string): readonly string[] {
   return [...parameters, ...texts.map((named) => (isFile(named) ? resolve(named) : resolve(root, named)))];
 }
 
-function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+/** Also of a link to one. */
+export function isFile(path: string): boolean {
+  return statIfThere(path)?.isFile() === true;
+}
+
+function isFolder(path: string): boolean {
+  return statIfThere(path)?.isDirectory() === true;
 }
 
 /** Of an index its manifest, else one digest over the names, sizes and contents of all files; beyond 1 GiB in all, over names and sizes. */
@@ -93,7 +145,9 @@ async function folderDigests(folder: string): Promise<Record<string, string>> {
 }
 
 async function fileDigest(path: string): Promise<string> {
-  await using file = await openRegularFile(path);
+  await using file = await openRegularFile(path).catch((error: unknown) => {
+    throw readingError(error, { what: 'the input', path });
+  });
   const { size } = await file.stat();
   if (size <= MOST_READ_BYTES) return (await prefixDigest(path, Infinity)).replace(/^\d+:/, '');
   const hash = createHash('sha256').update(`${size}`);

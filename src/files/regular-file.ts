@@ -40,6 +40,15 @@ export function isLink(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 }
 
+/** What a path leads to; undefined if that is nothing, as for a link to itself. */
+export function statIfThere(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
+}
+
 /** Rejects with ConfigError for something other than a file or a folder, else with the system's error. */
 export async function assertRegular(path: string): Promise<void> {
   checkKind(path, await stat(path));

@@ -2,10 +2,10 @@
  * Finds the files of an environment from its id or path. The search order is `./environments/<id>`, the environments of this package, then `<id>`,
  * `vf-<id>` and `@scope/<id>` in node_modules, from the working directory upwards; `-` and `_` are interchangeable.
  */
-import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { basename, dirname, extname, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { readRegularFileSync } from '../files/regular-file.ts';
+import { readRegularFileSync, statIfThere } from '../files/regular-file.ts';
 import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
@@ -80,7 +80,7 @@ function pathOfUrl(url: string): string {
 
 function openPath(path: string): FoundEnvironment {
   if (path.includes('\0')) throw new ConfigError(`The path of the environment contains a NUL: ${JSON.stringify(path)}`);
-  const found = statSync(path, { throwIfNoEntry: false });
+  const found = statIfThere(path);
   if (found === undefined) throw new ConfigError(`${path} does not exist. Name an environment by its id, or by the path of its folder or module.`);
   if (found.isDirectory()) return openFolder(basename(path), path);
   const folder = dirname(path);
@@ -189,7 +189,7 @@ function list(folder: string): string[] {
 
 /** False for a broken link too. */
 function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  return statIfThere(path)?.isDirectory() ?? false;
 }
 
 function environmentsIn(folder: string): string[] {

@@ -1,6 +1,6 @@
 /**
- * Digests of what a run's settings name by path. Under the same path there may be other contents when the run is resumed: an adapter, a module, a corpus. The base, the
- * rows of the data set and supervised rows are compared by what reads them, row by row.
+ * Digests of what a run's settings name by path. Under the same path there may be other contents when the run is resumed, or none: a base, an adapter, a module, a
+ * corpus. The rows of the data set and supervised rows are compared by what reads them, row by row.
  */
 import { existsSync, statSync } from 'node:fs';
 import { isAbsolute, join, resolve } from 'node:path';
@@ -47,13 +47,30 @@ function pathOf(text: string): string | null {
   return found?.isDirectory() === true && isMeant && !isInside(realPath(path), realPath('.')) ? path : null;
 }
 
-/** One line for each setting that now names other contents. A setting that was not recorded, as in a run of an earlier version, has nothing to compare. */
-export function changedInputs(before: NamedInputs, now: NamedInputs): readonly { readonly key: string; readonly text: string }[] {
-  return Object.entries(now).flatMap(([key, files]) => {
-    const known = before[key];
-    if (known === undefined) return [];
+export interface ChangedInput {
+  readonly key: string;
+  readonly text: string;
+  /** Nothing is left of it. */
+  readonly isGone: boolean;
+}
+
+/**
+ * One line for each setting that now names other contents, or none. A setting that was not recorded, as in a run of an earlier version, has nothing to compare, and one
+ * that has another value since is compared elsewhere.
+ */
+export function changedInputs(before: NamedInputs, now: NamedInputs, isOther: (key: string) => boolean = () => false): readonly ChangedInput[] {
+  return Object.entries(before).flatMap(([key, known]) => {
+    const files = now[key] ?? {};
     const names = [...new Set([...Object.keys(known), ...Object.keys(files)])].filter((name) => known[name] !== files[name]);
-    return names.length === 0 ? [] : [{ key, text: `${key} names other contents than before: ${firstNames(names)} changed` }];
+    // A folder in place of a file is not its new contents.
+    const isGone = Object.keys(files).every((name) => name.endsWith('/') && !(name in known));
+    if (names.length === 0 || (isGone && isOther(key))) return [];
+    // Some settings name two kinds of files, of which one has a key of its own.
+    const [setting] = key.split(' ');
+    const text = isGone
+      ? `the files that ${setting} named are gone: ${firstNames(names)}`
+      : `${setting} names other contents than before: ${firstNames(names)} changed`;
+    return [{ key, text, isGone }];
   });
 }
 

@@ -1,6 +1,7 @@
 /** The inputs that an evaluation names by path, and their comparison with those that a resumed run began with. */
+import { canonicalJson } from '../../core/canonical-json.ts';
 import { readMetadata } from '../../evaluate/run-records.ts';
-import { adapterDigests, moduleDigests, promptDigests } from '../../files/input-digests.ts';
+import { adapterDigests, baseDigests, moduleDigests, promptDigests } from '../../files/input-digests.ts';
 import { environmentIfFound } from '../../registry/find-environment.ts';
 import { changedInputs, inputsIn, type NamedInputs, otherInputsError } from '../named-inputs.ts';
 import { embeddedModel } from '../policy/embedded-model.ts';
@@ -22,8 +23,10 @@ export async function inputsOf(
     model === null
       ? {}
       : { ...(await promptDigests(model.directory)), ...(model.adapter === null ? {} : await adapterDigests(model.adapter.directory)) };
+  const base = model === null ? {} : await baseDigests(model.directory);
   return {
     ...(Object.keys(ofModel).length === 0 ? {} : { model: ofModel }),
+    ...(Object.keys(base).length === 0 ? {} : { 'model (base)': base }),
     ...(await inputsIn(environmentArgs, 'env_args')),
     ...(found === null || found.isBundled ? {} : { [CORRECTED]: await moduleDigests(found.entry) }),
   };
@@ -36,11 +39,20 @@ export async function inputsOf(
 export async function compareInputs(
   directory: string,
   inputs: NamedInputs,
-  { request: { allowChanges = false }, names, warn }: Pick<OpenedEvaluation, 'request'> & Pick<EvaluationContext, 'names' | 'warn'>,
+  {
+    request: { allowChanges = false },
+    environmentArgs,
+    names,
+    warn,
+  }: Pick<OpenedEvaluation, 'request' | 'environmentArgs'> & Pick<EvaluationContext, 'names' | 'warn'>,
 ): Promise<void> {
-  const { sessions } = await readMetadata(directory);
+  const { sessions, env_args: args } = await readMetadata(directory);
   const before = sessions.findLast((session) => session.inputs !== undefined)?.inputs ?? {};
-  const changed = changedInputs(before, inputs);
+  // Another model, or other arguments, are refused with the settings.
+  const isSame = canonicalJson(args) === canonicalJson(environmentArgs);
+  const changed = changedInputs(before, inputs, (key) => !(key.startsWith('env_args') && isSame));
+  const gone = changed.find(({ isGone }) => isGone);
+  if (gone !== undefined) throw otherInputsError(gone.text, null);
   const refused = changed.find(({ key }) => key !== CORRECTED);
   if (refused !== undefined && !allowChanges) throw otherInputsError(refused.text, `add ${names.name('allowChanges')}`);
   for (const { key, text } of changed) {

@@ -31,7 +31,7 @@ export async function playEvaluation(fresh: OpenedEvaluation, context: Evaluatio
   const evaluation = resume ? resumed(fresh, directory) : fresh;
   const options = evaluationOptions(evaluation, context);
   const inputs = await inputsOf(evaluation, context);
-  if (resume) await compareInputs(directory, inputs, { ...context, request });
+  if (resume) await compareInputs(directory, inputs, { ...context, ...evaluation });
   const { summary } = await recordEvaluation({
     ...options,
     run: { ...options.run, ...(Object.keys(inputs).length === 0 ? {} : { inputs }) },

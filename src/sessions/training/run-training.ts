@@ -10,7 +10,8 @@ import type { RoleStats } from '../../schemas/role-stats.ts';
 import type { RunCost } from '../../schemas/run-cost.ts';
 import { folderOfName } from '../../schemas/run-name.ts';
 import { withLocalBase } from '../policy/local-base.ts';
-import { compareInputs } from './training-inputs.ts';
+import { compareInputs, type ComparedInputs, trainingInputs } from './training-inputs.ts';
+import { modelFolder } from '../policy/model-folder.ts';
 import type { OpenedTraining } from './open-training.ts';
 import { trainingRunsFolder, type TrainingSetup } from './resolve-training.ts';
 import { trainingCost } from './training-cost.ts';
@@ -18,7 +19,7 @@ import { differenceText } from '../../trainer/config/resume-config.ts';
 import { CurveLog } from '../../trainer/curves/curve-log.ts';
 import { openTensorboardFile } from '../../trainer/curves/tensorboard-file.ts';
 import { openWandbFile, type WandbRun } from '../../trainer/curves/wandb-file.ts';
-import { TrainingDirectory } from '../../trainer/records/training-directory.ts';
+import { readTrainingRun, TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import { joinObservers, type TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingOutcome, TrainingPaths } from '../../trainer/training-session.ts';
 
@@ -75,10 +76,11 @@ export interface EndedTraining {
 
 /** Runs or resumes the training until its last step, a stop by a guard, or an interruption. Throws errors that end it; it can be resumed even then. */
 export async function runTraining(setup: TrainingSetup, host: TrainingHost): Promise<EndedTraining> {
-  // Done before the run has a folder.
+  // Both are done before the run has a folder.
+  const { changes: inputChanges } = await comparedInputs(setup, host);
   const config = await withLocalBase(setup.config, host);
   await using directory = await openDirectory(setup);
-  const ended = await runIn(directory, { setup, config }, host).catch(async (error: unknown) => {
+  const ended = await runIn(directory, { setup, config, inputChanges }, host).catch(async (error: unknown) => {
     // Otherwise -R would resume this run, which never began, as the newest one.
     if (setup.resumeDirectory === null) await directory.removeUnused();
     await host.onFailure?.(error, directory);
@@ -90,6 +92,12 @@ export async function runTraining(setup: TrainingSetup, host: TrainingHost): Pro
     await host.onFinished?.(ended);
   }
   return ended;
+}
+
+/** Of a run that is resumed. Throws ConfigError if a file that it names has changed or is gone. */
+export async function comparedInputs(setup: TrainingSetup, { variables }: Pick<TrainingHost, 'variables'>): Promise<ComparedInputs> {
+  if (setup.resumeDirectory === null) return { inputs: {}, changes: [] };
+  return compareInputs(await readTrainingRun(setup.resumeDirectory), { setup, variables });
 }
 
 /** Creates a new folder, or opens the resumed one and updates its configuration. */
@@ -116,12 +124,13 @@ interface Run {
   readonly setup: TrainingSetup;
   /** The configuration of the setup, with the base as a folder of this machine if the embedded engine needs one. */
   readonly config: TrainingSetup['config'];
+  /** A line for each file that has changed since a resumed run began. */
+  readonly inputChanges: readonly string[];
 }
 
-async function runIn(directory: TrainingDirectory, { setup, config }: Run, host: TrainingHost): Promise<EndedTraining> {
+async function runIn(directory: TrainingDirectory, { setup, config, inputChanges }: Run, host: TrainingHost): Promise<EndedTraining> {
   const attempt = attemptName(config.name);
-  const { inputs, changes } = await compareInputs(directory.run, { wire: setup.wire, allows: setup.allowsChanges });
-  directory.keepInputs(inputs);
+  directory.keepInputs(await trainingInputs(setup.wire, modelFolder(config.model.path, host.variables), directory.run.inputs));
   await directory.beginAttempt({ id: attempt, startedAt: new Date(), packageVersion: packageVersion() });
   const { paths } = directory;
   const watch = await host.watch(directory);
@@ -135,7 +144,7 @@ async function runIn(directory: TrainingDirectory, { setup, config }: Run, host:
       ...host,
       config,
       changed: {
-        changes: [...setup.changes.filter(({ key }) => key !== 'name').map((change) => host.redact(differenceText(change))), ...changes],
+        changes: [...setup.changes.filter(({ key }) => key !== 'name').map((change) => host.redact(differenceText(change))), ...inputChanges],
         isEvaluatedAgain: setup.changes.some(({ key }) => key === 'evaluation.temperature'),
         isUpdatedOtherwise: setup.changes.some(({ key }) => /^(optimizer|algorithm)\.|^sft\.learning_rate$/.test(key)),
       },

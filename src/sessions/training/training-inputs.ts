@@ -1,13 +1,13 @@
 /** The inputs that a training's configuration names by path, and their comparison with those that a resumed run began with. */
-import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
-import { modelPath } from '../../data/bundled-models.ts';
-import { adapterDigests, moduleDigests, prefixDigest, promptDigests } from '../../files/input-digests.ts';
+import { adapterDigests, baseDigests, isFile, moduleDigests, prefixDigest, promptDigests } from '../../files/input-digests.ts';
 import { environmentIfFound } from '../../registry/find-environment.ts';
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { WireTrainingRun } from '../../schemas/training-records.ts';
-import { changedInputs, inputsIn, type NamedInputs, otherInputsError } from '../named-inputs.ts';
+import { type ChangedInput, changedInputs, inputsIn, type NamedInputs, otherInputsError } from '../named-inputs.ts';
+import { modelFolder } from '../policy/model-folder.ts';
 import { roleInputs } from '../roles/role-inputs.ts';
+import type { TrainingSetup } from './resolve-training.ts';
 
 export interface ComparedInputs {
   readonly inputs: NamedInputs;
@@ -18,15 +18,22 @@ export interface ComparedInputs {
 /** The module of an environment may change, as its rows may: it may be a correction. */
 const CORRECTED = 'environment.id';
 
-/** Digests of all inputs that are there; a missing one is reported by what opens it. Of rollouts `<bytes>:<digest>`, because their file may grow. */
-export async function trainingInputs(wire: TrainingConfigWire, before: NamedInputs = {}): Promise<NamedInputs> {
+/** A checkpoint belongs to its base, so no flag allows another one. */
+const BASE = 'model.path (base)';
+
+/**
+ * Digests of all inputs that are there. Of rollouts `<bytes>:<digest>`, because their file may grow.
+ *
+ * @param folder of the base
+ */
+export async function trainingInputs(wire: TrainingConfigWire, folder: string, before: NamedInputs = {}): Promise<NamedInputs> {
   const { model, rollouts_file: rollouts, environment, source, algorithm, losses, roles, sft, policy } = wire;
   const { args, eval_args: evalArgs } = environment;
   const inputs: Record<string, Record<string, string>> = {};
-  const prompts = await promptDigests(modelPath(model.path));
-  if (Object.keys(prompts).length > 0) inputs['model.path'] = prompts;
+  for (const [key, digests] of Object.entries({ 'model.path': await promptDigests(folder), [BASE]: await baseDigests(folder) }))
+    if (Object.keys(digests).length > 0) inputs[key] = digests;
   if (model.initial_adapter !== null) inputs['model.initial_adapter'] = await adapterDigests(model.initial_adapter);
-  if (rollouts !== null && rollouts !== '-' && existsSync(rollouts)) {
+  if (rollouts !== null && rollouts !== '-' && isFile(rollouts)) {
     const name = basename(rollouts);
     const [bytes] = (before['rollouts_file']?.[name] ?? '').split(':');
     inputs['rollouts_file'] = { [name]: await prefixDigest(rollouts, bytes === '' ? Infinity : Number(bytes)) };
@@ -47,18 +54,28 @@ export async function trainingInputs(wire: TrainingConfigWire, before: NamedInpu
   return inputs;
 }
 
+export interface ComparedOptions {
+  readonly setup: Pick<TrainingSetup, 'wire' | 'changes' | 'allowsChanges'>;
+  readonly variables: Readonly<Record<string, string | undefined>>;
+}
+
 /**
- * Compares a run's record with its inputs now; a run of an earlier version has none to compare. Throws ConfigError if one has changed, unless the caller allows it or
- * it is the environment's module.
- * @param allows null if the caller has no flag for it
+ * Compares a run's record with its inputs now; a run of an earlier version has none to compare. Throws ConfigError if one has changed or is gone, unless the caller allows
+ * a change or it is the environment's module.
  */
 export async function compareInputs(
   { inputs: before = {} }: Pick<WireTrainingRun, 'inputs'>,
-  { wire, allows }: { readonly wire: TrainingConfigWire; readonly allows: boolean | null },
+  { setup: { wire, changes, allowsChanges }, variables }: ComparedOptions,
 ): Promise<ComparedInputs> {
-  const inputs = await trainingInputs(wire, before);
-  const changed = changedInputs(before, inputs);
-  const refused = changed.find(({ key }) => key !== CORRECTED);
-  if (refused !== undefined && allows !== true) throw otherInputsError(refused.text, allows === false ? 'add --allow-changes' : null);
+  const inputs = await trainingInputs(wire, modelFolder(wire.model.path, variables), before);
+  const isOther = (key: string) =>
+    changes.some((change) => key === change.key || key.startsWith(`${change.key}.`) || change.key.startsWith(`${key}.`));
+  const changed = changedInputs(before, inputs, isOther);
+  const isFixed = ({ key, isGone }: ChangedInput) => key === BASE || isGone;
+  const refused = changed.find(isFixed) ?? changed.find(({ key }) => key !== CORRECTED);
+  // Whether a caller has a flag for it, or not.
+  const allow = allowsChanges === null ? null : 'add --allow-changes';
+  if (refused !== undefined && isFixed(refused)) throw otherInputsError(refused.text, null);
+  if (refused !== undefined && allowsChanges !== true) throw otherInputsError(refused.text, allow);
   return { inputs, changes: changed.map(({ text }) => text) };
 }

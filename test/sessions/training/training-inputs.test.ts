@@ -1,10 +1,13 @@
-import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { TrainingConfigWire } from '../../../src/schemas/training-config.ts';
+import { modelPath } from '../../../src/data/bundled-models.ts';
+import type { ConfigDifference } from '../../../src/trainer/config/resume-config.ts';
+import type { TrainingSetup } from '../../../src/sessions/training/resolve-training.ts';
 import { roleInputs } from '../../../src/sessions/roles/role-inputs.ts';
-import { compareInputs, trainingInputs } from '../../../src/sessions/training/training-inputs.ts';
+import { compareInputs as compared, trainingInputs } from '../../../src/sessions/training/training-inputs.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -56,12 +59,22 @@ function written(): TrainingConfigWire {
   return wire as unknown as TrainingConfigWire;
 }
 
+/** A bundled name, as the commands resolve it. */
+const inputsOf = (wire: TrainingConfigWire) => trainingInputs(wire, modelPath(wire.model.path));
+
+type Compared = { readonly wire: TrainingConfigWire; readonly allows: boolean | null };
+
+function compareInputs(run: Parameters<typeof compared>[0], { wire, allows: allowsChanges }: Compared, changes: readonly ConfigDifference[] = []) {
+  return compared(run, { setup: { wire: wire as TrainingSetup['wire'], changes, allowsChanges }, variables: {} });
+}
+
 describe('compareInputs', () => {
   it('accepts the inputs that a run began with, rollouts that were added since, and a run of an earlier version', async () => {
     const wire = written();
-    const inputs = await trainingInputs(wire);
+    const inputs = await inputsOf(wire);
     expect(Object.entries(inputs).map(([key, files]) => [key, Object.keys(files)])).toEqual([
       ['model.path', ['tokenizer.json', 'tokenizer_config.json']],
+      ['model.path (base)', ['config.json', 'model.safetensors']],
       ['model.initial_adapter', ['adapter_config.json', 'adapter_model.safetensors']],
       ['rollouts_file', ['rollouts.jsonl']],
       ['algorithm.advantage.use', ['credit.ts', 'words.txt']],
@@ -94,7 +107,7 @@ describe('compareInputs', () => {
     ['corpus.jsonl', 'environment.eval_args.corpus', 'corpus.jsonl'],
   ])('refuses another %s by its setting and file, and goes on with it where that is allowed', async (name, key, changed) => {
     const wire = written();
-    const inputs = await trainingInputs(wire);
+    const inputs = await inputsOf(wire);
     file(name, 'another');
     const text = `${key} names other contents than before: ${changed} changed`;
     const started = `A resumed run must have the inputs that it began with, but ${text}. Restore the files,`;
@@ -107,9 +120,57 @@ describe('compareInputs', () => {
     expect(await compareInputs({ inputs: allowed.inputs }, { wire, allows: false })).toMatchObject({ changes: [] });
   });
 
+  it('refuses other weights of the base, which no flag allows, and a configuration that is more than laid out anew', async () => {
+    const base = join(folder, 'base');
+    cpSync(modelPath('nano-base'), base, { recursive: true });
+    const wire = { ...written(), model: { path: base, initial_adapter: null } } as unknown as TrainingConfigWire;
+    const inputs = await inputsOf(wire);
+    file('base/config.json', JSON.stringify(JSON.parse(readFileSync(join(base, 'config.json'), 'utf8')), null, 7));
+    expect((await compareInputs({ inputs }, { wire, allows: false })).changes).toEqual([]);
+    const weights = readFileSync(join(base, 'model.safetensors'));
+    weights.writeFloatLE(0.5, Math.floor(weights.length / 8) * 4);
+    writeFileSync(join(base, 'model.safetensors'), weights);
+    const text = 'model.path names other contents than before: model.safetensors changed. Restore the files, or start a new run.';
+    for (const allows of [false, true]) await expect(compareInputs({ inputs }, { wire, allows })).rejects.toThrow(text);
+  });
+
+  it.each<[string, (path: string) => void]>([
+    ['removed', () => {}],
+    ['a folder now', (path) => mkdirSync(path)],
+    ['a link to nowhere', (path) => symlinkSync(join(folder, 'nowhere'), path)],
+    ['a link to itself', (path) => symlinkSync(path, path)],
+  ])('refuses an input that is %s, which no flag allows', async (_, put) => {
+    for (const [name, key] of [
+      ['rollouts.jsonl', 'rollouts_file'],
+      ['loss.ts', 'algorithm.loss.use'],
+      ['system.txt', 'environment.args.prompts'],
+      ['environment.ts', 'environment.id'],
+    ]) {
+      const wire = written();
+      const inputs = await inputsOf(wire);
+      const path = join(folder, name!);
+      rmSync(path);
+      put(path);
+      await expect(compareInputs({ inputs }, { wire, allows: true }), name).rejects.toThrow(
+        `the files that ${key} named are gone: ${basename(name!)}`,
+      );
+      rmSync(folder, { recursive: true });
+      mkdirSync(folder);
+    }
+  });
+
+  it('leaves alone what a setting named that now has another value', async () => {
+    const wire = written();
+    const inputs = await inputsOf(wire);
+    const other = { ...wire, environment: { ...wire.environment, args: {} } };
+    const change: ConfigDifference = { key: 'environment.args.corpus', before: 'index', after: null, changeable: true };
+    const rest = Object.fromEntries(Object.entries(inputs).filter(([key]) => !/^environment\.args\.(?!corpus)/.test(key)));
+    expect((await compareInputs({ inputs: rest }, { wire: other, allows: false }, [change])).changes).toEqual([]);
+  });
+
   it("goes on with a changed module of the environment, and says so: it may be a correction, as of the environment's rows", async () => {
     const wire = written();
-    const inputs = await trainingInputs(wire);
+    const inputs = await inputsOf(wire);
     file('environment.ts', 'export const corrected = true;');
     expect((await compareInputs({ inputs }, { wire, allows: false })).changes).toEqual([
       'environment.id names other contents than before: environment.ts changed',
@@ -123,7 +184,7 @@ describe('compareInputs', () => {
       eval_args: {},
     };
     const wire = { ...written(), rollouts_file: '-', model: { path: 'owner/name', initial_adapter: null }, algorithm: {}, environment };
-    expect(await trainingInputs(wire as unknown as TrainingConfigWire)).toEqual({});
+    expect(await inputsOf(wire as unknown as TrainingConfigWire)).toEqual({});
   });
 });
 
