@@ -6,8 +6,8 @@ import { NumericPolicyError, PolicyError, PromptTooLongError } from '../core/err
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { jsonOrNull } from '../schemas/json-or-null.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
-import { isOutOfCredit, saysOutOfCredit } from '../schemas/out-of-credit.ts';
-import { refusedBy } from '../schemas/key-refusal.ts';
+import { creditText, isOutOfCredit, saysOutOfCredit } from '../schemas/out-of-credit.ts';
+import { pageText, refusedBy } from '../schemas/key-refusal.ts';
 import { quotation } from '../transport/quotes.ts';
 import { redactUrl } from '../transport/redact.ts';
 import { type ErrorFields, errorFields } from '../schemas/error-fields.ts';
@@ -36,12 +36,9 @@ export function chatError(context: FailureContext, response: HttpResponse): Poli
   const fields = errorFields(response.body);
   const { codes, message } = fields;
   const refusal = { ...options, endsRun: status === 401 || !hasAnswered };
-  if (status !== 401 && isOutOfCredit(status, fields))
-    return new PolicyError(`The credit or quota of the API key is used up: ${failure}. Check its plan and billing.`, { status, endsRun: true });
+  if (status !== 401 && isOutOfCredit(status, fields)) return new PolicyError(creditText(failure), { status, endsRun: true });
   const refused = refusedBy(status, response.body);
-  if (refused === 'page') {
-    return new PolicyError(`A firewall or proxy before the API refuses these requests with a web page: ${failure}`, refusal);
-  }
+  if (refused === 'page') return new PolicyError(pageText(failure), refusal);
   if (refused === 'other') return new PolicyError(`The API does not allow the request: ${failure}`, refusal);
   if (refused === 'key') {
     const remedy = apiKeyVariable === null ? 'Set an API key' : `Check the key in ${apiKeyVariable}`;

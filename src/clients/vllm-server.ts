@@ -7,8 +7,8 @@ import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm
 import { errorFields } from '../schemas/error-fields.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { Limiter } from '../core/limiter.ts';
-import { refusedBy } from '../schemas/key-refusal.ts';
-import { isOutOfCredit } from '../schemas/out-of-credit.ts';
+import { pageText, refusedBy } from '../schemas/key-refusal.ts';
+import { creditText, isOutOfCredit } from '../schemas/out-of-credit.ts';
 import { withRetries } from '../transport/retry.ts';
 import { SentImages } from './sent-images.ts';
 import { parseAnswer } from './vllm-tokens-wire.ts';
@@ -194,10 +194,10 @@ function vllmError(failure: string, response: HttpResponse, keyRemedy: string): 
       `The server cannot decode an image of the prompt: ${failure}. Check that the environment shows whole PNG, JPEG or WebP files.`,
       { status },
     );
-  if (status !== 401 && isOutOfCredit(status, errorFields(response.body)))
-    return new PolicyError(`The credit or quota of the API key is used up: ${failure}. Check its plan and billing.`, { status, endsRun: true });
+  if (status !== 401 && isOutOfCredit(status, errorFields(response.body))) return new PolicyError(creditText(failure), { status, endsRun: true });
   const refused = refusedBy(status, response.body);
-  if (refused === 'other' || refused === 'page')
+  if (refused === 'page') return new PolicyError(pageText(failure), { status, endsRun: true });
+  if (refused === 'other')
     return new PolicyError(`The server, or a proxy before it, does not allow the request: ${failure}`, { status, endsRun: true });
   if (refused === 'key') return new PolicyKeyError(`The server rejected the API key: ${failure}. ${keyRemedy}.`, { status, endsRun: true });
   if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${failure}. Check the URL.`, { status });

@@ -172,7 +172,7 @@ export class HubConnection {
         { cause: error, status: status! },
       );
     if (refused !== null)
-      return new ConfigError(`Could not push to ${where} (403): ${this.#refusalText(refused, error)}`, { cause: error, status: 403 });
+      return new ConfigError(`Could not push to ${where} (${status}): ${this.#refusalText(refused, error)}`, { cause: error, status: status! });
     return new ConfigError(`Could not push to ${where}: ${this.#textOf(error)}. Check the network and HF_ENDPOINT, then push again.`, {
       cause: error,
       retryable: isTransient(status),

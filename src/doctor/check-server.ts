@@ -15,7 +15,7 @@ import { isLoopback } from '../server/listen.ts';
 import { countText, plural } from '../reports/text/number-text.ts';
 import { shellCommand } from '../reports/text/own-command.ts';
 import type { DoctorTarget } from './doctor-target.ts';
-import { type Finding, missing, ok, skipped, warning } from './finding.ts';
+import { type Finding, missing, ok, refusal, skipped, warning } from './finding.ts';
 import { firstNames } from '../core/first-names.ts';
 
 export interface ServerCheckOptions {
@@ -88,7 +88,9 @@ export async function checkServer(options: ServerCheckOptions): Promise<ServerCh
         probe: null,
       };
     }
-    return { findings: [missing('server', failure.message, serverRemedy(failure, target, remedy))], probe: null };
+    const isRefused = [401, 402, 403].includes(failure.status ?? 0) && !(failure instanceof PolicyKeyError);
+    const finding = isRefused ? refusal('server', failure.message) : missing('server', failure.message, serverRemedy(failure, target, remedy));
+    return { findings: [finding], probe: null };
   } finally {
     await health.close();
   }

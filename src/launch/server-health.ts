@@ -3,7 +3,9 @@ import { CancelledError, PolicyError, PolicyKeyError, type VfError } from '../co
 import { Random } from '../core/random.ts';
 import { LONGEST_TIMER_MS } from '../core/timers.ts';
 import { parseVllmError, VllmModelsShape } from '../schemas/vllm.ts';
-import { refusedBy } from '../schemas/key-refusal.ts';
+import { errorFields } from '../schemas/error-fields.ts';
+import { creditText, isOutOfCredit } from '../schemas/out-of-credit.ts';
+import { pageText, refusedBy } from '../schemas/key-refusal.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { withRetries } from '../transport/retry.ts';
 
@@ -85,7 +87,10 @@ export class ServerHealth {
   #refusal(path: string, response: HttpResponse, isTransient = false): PolicyError {
     const said = httpErrorText('GET', `${this.url}${path}`, response.status, response.body, this.#endpoint.hide);
     const options = { ...statusOptions(response), ...(isTransient ? { retryable: true } : {}) };
-    if (refusedBy(response.status, response.body) === 'key') return new PolicyKeyError(`${said}. The server rejected the API key; check it`, options);
+    const refused = refusedBy(response.status, response.body);
+    if (response.status !== 401 && isOutOfCredit(response.status, errorFields(response.body))) return new PolicyError(creditText(said), options);
+    if (refused === 'page') return new PolicyError(pageText(said), options);
+    if (refused === 'key') return new PolicyKeyError(`${said}. The server rejected the API key; check it`, options);
     return new PolicyError(`${said}. Check that the server is healthy`, options);
   }
 

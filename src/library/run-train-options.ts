@@ -29,6 +29,7 @@ const OPTIONS: OptionKinds<TrainOptions> = {
   steps: 'number',
   output: 'text',
   resume: 'textOrFlag',
+  allowChanges: 'flag',
   maxWaitMs: 'amount',
   signal: 'signal',
   variables: 'table',
@@ -72,6 +73,8 @@ type OptionsHost = Omit<TrainingHost, 'watch'>;
 /** The resolved settings, and the parts of this process that the training uses; `name` is the function that was called. */
 export async function openedSetup(name: string, options: TrainOptions): Promise<{ readonly setup: TrainingSetup; readonly host: OptionsHost }> {
   checkEnvironment(name, options);
+  if (options.allowChanges === true && (options.resume ?? false) === false)
+    throw new ConfigError('allowChanges needs resume: it allows changes to a run that is resumed');
   const { environment, signal = new AbortController().signal, onNotice } = options;
   const variables: NodeJS.ProcessEnv = { ...(options.variables ?? process.env) };
   const setup = await resolveTraining(requestOf(options), { variables, signal });
@@ -94,7 +97,7 @@ function checkEnvironment(name: string, { environment, resume, args, settings }:
     throw new ConfigError(`${name} keeps the images of an environment that it loads itself. Give ${environment.id} by its name or path.`);
 }
 
-function requestOf({ environment, preset, settings, args, sft, steps, output, resume = false }: TrainOptions): TrainingRequest {
+function requestOf({ environment, preset, settings, args, sft, steps, output, resume = false, allowChanges = false }: TrainOptions): TrainingRequest {
   const layer = (source: string, table: ConfigLayer['table'] | null): ConfigLayer[] => (table === null ? [] : [{ source, table }]);
   return {
     target: typeof environment === 'string' ? environment : null,
@@ -107,7 +110,7 @@ function requestOf({ environment, preset, settings, args, sft, steps, output, re
       ...layer('steps', steps === undefined ? null : sft === undefined ? { steps } : { sft: { steps } }),
       ...layer('output', output === undefined ? null : { output_dir: output }),
     ],
-    resume: resume === false ? null : { directory: resume === true ? null : resume, allowChanges: null },
+    resume: resume === false ? null : { directory: resume === true ? null : resume, allowChanges, allow: 'pass allowChanges: true' },
   };
 }
 

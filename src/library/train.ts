@@ -32,6 +32,8 @@ export interface TrainOptions<R extends Row = Row> {
   readonly output?: string;
   /** The folder of a run to continue; true for the newest one with these settings, or a new one if there is none. @default false: a new run */
   readonly resume?: string | boolean;
+  /** With `resume`: goes on with other settings of the optimiser and the algorithm, and with files that have other contents than before. @default false */
+  readonly allowChanges?: boolean;
   /** Aborting stops the run, which keeps all work. @default never */
   readonly signal?: AbortSignal;
   /** The longest wait for a server that limits the rate of requests, in milliseconds; 0 fails at once. @default 3600000 */

@@ -2,6 +2,7 @@
 import type { PolicyCapabilities, PolicyClient } from '../clients/policy-client.ts';
 import type { Environment, PolicyNeed } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
+import { MAX_STOP_STRINGS } from '../schemas/policy-server/sampling-fields.ts';
 
 /** Throws ConfigError, with the missing feature and the remedy, if the policy cannot play the environment. */
 export function assertPlayable(
@@ -16,6 +17,13 @@ export function assertPlayable(
     throw new ConfigError(
       `${id} is a chat environment, and ${name} cannot render a conversation: the model has no chat template, and its tokenizer lacks the ` +
         'control tokens of ChatML. Serve it with --chat-template FILE.',
+    );
+  }
+  // An episode may have stop strings of its own, which only the server can refuse.
+  const { stop } = environment as { readonly stop?: unknown };
+  if (kind === 'tokens' && Array.isArray(stop) && stop.length > MAX_STOP_STRINGS) {
+    throw new ConfigError(
+      `${id} stops at ${stop.length} strings, and ${name} takes at most ${MAX_STOP_STRINGS}, as vLLM does. Stop at fewer and cut the rest of the text in envResponse, or play it over a chat API that takes more.`,
     );
   }
   for (const need of needs) {

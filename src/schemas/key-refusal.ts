@@ -7,16 +7,22 @@ export type Refused = 'key' | 'page' | 'other';
 /** What to say of a `page`. */
 export const REFUSING_PAGE = 'a firewall or proxy before the server refuses these requests with a web page';
 
+/** `failure`: the request, its status and the beginning of the answer. */
+export function pageText(failure: string): string {
+  return `${REFUSING_PAGE[0]!.toUpperCase()}${REFUSING_PAGE.slice(1)}: ${failure}. Give it the credentials that it wants, or reach the server without it (NO_PROXY).`;
+}
+
 /** Bodies that give no reason. */
 const NO_REASON = /^(\d*|error|forbidden|unauthorized|not allowed|(access|permission)( is)? (denied|forbidden))*$/i;
+/** A key of key-value pairs, or the name of a field, opens no door. */
 const KEY_WORDS =
-  /\bkey\b|api[ _-]?key|\b(access|bearer|auth\w*) token\b|\btoken\b.*\b(invalid|expired|missing|access|permission)|\bauth(?!or)|unauthori[sz]ed|credential|log ?in\b/i;
+  /(?<!-)\bkey\b(?!-| (?:value|pair|frame)| *['"`:])|api[ _-]?key|\b(access|bearer|auth\w*) token\b|\btoken\b.*\b(invalid|expired|missing|access|permission)|\bauth(?!or)|unauthori[sz]ed|credential|log ?in\b/i;
 
 /** Null for any status but 401 and 403. */
 export function refusedBy(status: number, body: Buffer): Refused | null {
-  if (status === 401) return 'key';
-  if (status !== 403) return null;
+  if (status !== 401 && status !== 403) return null;
   if (/^\s*</.test(body.subarray(0, 512).toString('utf8'))) return 'page';
+  if (status === 401) return 'key';
   const { message } = errorFields(body);
   return NO_REASON.test(message.replace(/[\s.,:!]+/g, ' ').trim()) || KEY_WORDS.test(message) ? 'key' : 'other';
 }

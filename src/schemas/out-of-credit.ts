@@ -22,3 +22,8 @@ export function isOutOfCredit(status: number, { codes, message }: ErrorFields): 
 export function saysOutOfCredit(codes: readonly string[]): boolean {
   return codes.some((code) => CREDIT_CODES.test(code));
 }
+
+/** `failure`: the request, its status and the beginning of the answer. */
+export function creditText(failure: string): string {
+  return `The credit or quota of the API key is used up: ${failure}. Check its plan and billing.`;
+}

@@ -23,6 +23,7 @@ const OPTIONS = {
   'stop strings that are a text': { stop: '</a>' },
   'a limit below 0': { limits: { responseTokens: -1 } },
   'half a turn': { maxTurns: 1.5 },
+  'five stop strings': { stop: ['a', 'b', 'c', 'd', 'e'] },
   'a judge': { roles: { judge: { about: 'judges', default: null } } },
 };
 class Toy extends MultiTurnEnv {
@@ -88,6 +89,13 @@ const DOORS: Readonly<Record<string, Door>> = {
   'train()': library('train'),
 };
 
+/** Those whose policy is a server by token ids. */
+const TOKEN_DOORS: Readonly<Record<string, Door>> = {
+  'vf-eval -p embedded': (asked) => ['vf-eval', './toy.mjs', ...flags(asked), '-p', 'embedded', '-m', 'nano-base', '-n', '1', '--plain'],
+  'vf-train by tokens': DOORS['vf-train']!,
+  'vf-train --dry-run by tokens': DOORS['vf-train --dry-run']!,
+};
+
 /** Those that take the fields of a sampling request. */
 const SAMPLERS: Readonly<Record<string, Door>> = {
   'vf-eval -S': ({ sampling }) => [...DOORS['vf-eval']!({}), '-S', JSON.stringify(sampling)],
@@ -95,7 +103,7 @@ const SAMPLERS: Readonly<Record<string, Door>> = {
 };
 
 async function said(door: string, asked: Asked): Promise<Pick<Printed, 'code'> & { readonly line: string }> {
-  const [command, ...words] = (DOORS[door] ?? SAMPLERS[door]!)(asked);
+  const [command, ...words] = { ...DOORS, ...TOKEN_DOORS, ...SAMPLERS }[door]!(asked);
   const { code, stderr } = await host.run(command, words, { cwd: folder.path, env: { HOME: folder.path } });
   // Without the name of the command, which comes first.
   return {
@@ -153,6 +161,15 @@ describe.each(Object.keys(DOORS))('%s', { timeout: 120_000 }, (door) => {
     expect(await said(door, { args: { fault: 'a judge' }, roles: { jugde: 'policy' } })).toEqual({
       code: 2,
       line: expect.stringMatching(/^The environment has no role jugde.*did you mean judge.*Its role is judge\./),
+    });
+  });
+});
+
+describe.each(Object.keys(TOKEN_DOORS))('%s', { timeout: 120_000 }, (door) => {
+  it('refuses more stop strings than a server by token ids takes', async () => {
+    expect(await said(door, { args: { fault: 'five stop strings' } })).toEqual({
+      code: 2,
+      line: expect.stringMatching(/^toy stops at 5 strings, and \S+ takes at most 4, as vLLM does\. Stop at fewer/),
     });
   });
 });

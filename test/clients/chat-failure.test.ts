@@ -78,7 +78,7 @@ describe('chatError', () => {
 
   test('the page of a firewall is no refusal of the key', () => {
     const error = chatError({ ...context, hasAnswered: false }, response(403, '<!DOCTYPE html><title>Attention Required! | Cloudflare</title>'));
-    expect(error).toMatchObject({ endsRun: true, message: expect.stringMatching(/^A firewall or proxy before the API refuses/) });
+    expect(error).toMatchObject({ endsRun: true, message: expect.stringMatching(/^A firewall or proxy before the server refuses/) });
   });
 
   test('a redirect names its target without secrets', () => {

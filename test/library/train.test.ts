@@ -118,6 +118,7 @@ describe('train', () => {
       /^train has no setting settings\.optimizer\.learningRat \(did you mean learningRate\?\)\./,
     ],
     ['a setting in the words of the file', { ...SHORT, settings: { optimizer: { learning_rate: 1 } } }, /did you mean learningRate\?/],
+    ['changes to a run that is not resumed', { ...SHORT, allowChanges: true }, /^allowChanges needs resume: /],
     ['the kind of an option', { ...SHORT, maxWaitMs: '3' }, /^train takes a number from 0 up as maxWaitMs, got a string$/],
     ['a preset', { ...SHORT, preset: 'laptpo' }, /^Unknown preset "laptpo" \(did you mean laptop\?\)/],
     ['a value', { ...SHORT, steps: -1 }, /\bsteps\b.*at least 0/],

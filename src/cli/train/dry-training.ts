@@ -1,8 +1,9 @@
 /** `vf-train --dry-run`: prints what would run, and what was checked of its surroundings. */
 import { checkStart } from '../../doctor/check-start.ts';
 import { runTarget } from '../../doctor/doctor-target.ts';
-import { type Finding, ok } from '../../doctor/finding.ts';
+import { type Finding, ok, warning } from '../../doctor/finding.ts';
 import { type TrainingDryRun, trainingDryRun } from '../../sessions/training/training-dry-run.ts';
+import { comparedInputs } from '../../sessions/training/run-training.ts';
 import type { TrainingSetup } from '../../sessions/training/resolve-training.ts';
 import { printable } from '../../reports/text/terminal-text.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
@@ -42,6 +43,13 @@ export async function checkedDryRun(
   const variables = process.env;
   const target = { ...runTarget(setup), config: setup.config };
   const findings: Finding[] = [];
+  const { changes } = await comparedInputs(setup, { variables });
+  if (setup.resumeDirectory !== null)
+    findings.push(
+      changes.length === 0
+        ? ok('inputs', 'the files that the run names are those with which it began')
+        : warning('inputs', changes.join('; '), 'the run goes on with the new ones'),
+    );
   const run = await trainingDryRun(setup, {
     variables,
     note: (line) => note(withFlags(line)),

@@ -68,7 +68,7 @@ export interface SamplingFields {
 }
 
 /** vLLM's own limits: VLLM_MAX_STOP_STRINGS and --max-logprobs. */
-const MAX_STOP_STRINGS = 4;
+export const MAX_STOP_STRINGS = 4;
 const MAX_LOG_PROBS = 20;
 /** Ours: each choice looks for every stop string after every token. */
 const MAX_STOP_LENGTH = 1024;

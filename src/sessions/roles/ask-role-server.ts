@@ -1,6 +1,8 @@
 /** Asks the server of a role, once and before the first rollout, whether it answers and which models it serves. */
 import { ConfigError, ModelError, thrownText } from '../../core/errors.ts';
-import { refusedBy } from '../../schemas/key-refusal.ts';
+import { errorFields } from '../../schemas/error-fields.ts';
+import { creditText, isOutOfCredit } from '../../schemas/out-of-credit.ts';
+import { pageText, refusedBy } from '../../schemas/key-refusal.ts';
 import { HttpEndpoint, httpErrorText } from '../../transport/http-endpoint.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { ROLE_FLAG, type SettingNames } from '../setting-names.ts';
@@ -66,14 +68,10 @@ async function modelsAt(
   try {
     const { status, body } = await endpoint.request({ method: 'GET', path: '/models', signal: AbortSignal.any([signal, deadline]) });
     const refused = refusedBy(status, body);
-    if (refused === 'other' || refused === 'page')
-      throw new ModelError(
-        `The server of role ${role} does not allow the request: ${httpErrorText('GET', `${url}/models`, status, body, endpoint.hide)}.`,
-        {
-          role,
-          status,
-        },
-      );
+    const said = () => httpErrorText('GET', `${url}/models`, status, body, endpoint.hide);
+    if (status !== 401 && isOutOfCredit(status, errorFields(body))) throw new ModelError(`Role ${role}: ${creditText(said())}`, { role, status });
+    if (refused === 'page') throw new ModelError(`Role ${role}: ${pageText(said())}`, { role, status });
+    if (refused === 'other') throw new ModelError(`The server of role ${role} does not allow the request: ${said()}.`, { role, status });
     if (refused === 'key') {
       const remedy =
         keyVariable === null

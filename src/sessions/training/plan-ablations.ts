@@ -67,7 +67,7 @@ async function planAblation(ablation: Ablation, request: TrainingRequest, option
     const known = records.find((record) => isRecordOf(run, record));
     const folder = directory === null || known === undefined ? null : ablationRunFolder(directory, known);
     if (known === undefined || folder === null || !existsSync(folder)) planned.push({ run, setup, record: newRecord(run) });
-    else planned.push({ run, setup: await resolve(i, { directory: folder, allowChanges: request.resume!.allowChanges }), record: known });
+    else planned.push({ run, setup: await resolve(i, { ...request.resume!, directory: folder }), record: known });
   }
   return { name, where, id: randomBytes(4).toString('hex'), directory, runsFolder, runs: planned, leftOut };
 }

@@ -9,7 +9,7 @@ import type { WireTrainingRun } from '../../schemas/training-records.ts';
 import { folderOfName } from '../../schemas/run-name.ts';
 import { presetLayer } from '../../trainer/config/preset.ts';
 import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
-import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
+import { ALLOW_FLAG, assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
 import { modelWorld } from '../environment/model-world.ts';
 import { loadEnvironmentFile } from '../environment/environment-file.ts';
@@ -43,7 +43,7 @@ export interface TrainingRequest {
   /** Settings, later ones overriding earlier ones. The source of each is named in messages, such as the flag that it came from. */
   readonly layers: readonly ConfigLayer[];
   /** Null starts a new run; a null directory means the newest matching run. */
-  readonly resume: { readonly directory: string | null; readonly allowChanges: boolean | null } | null;
+  readonly resume: { readonly directory: string | null; readonly allowChanges: boolean; readonly allow?: string } | null;
 }
 
 export interface TrainingSetup extends ResolvedConfig {
@@ -51,8 +51,10 @@ export interface TrainingSetup extends ResolvedConfig {
   readonly resumeDirectory: string | null;
   /** Differences from the resumed run's record, all of them allowed. */
   readonly changes: readonly ConfigDifference[];
-  /** Also other contents of the files that the configuration names; null if the caller has no flag for it. */
-  readonly allowsChanges: boolean | null;
+  /** Also other contents of the files that the configuration names. */
+  readonly allowsChanges: boolean;
+  /** The caller's word that allows them, such as `add --allow-changes`. */
+  readonly allow: string;
   /** Sent to the server at policy.base_url; null sends none. */
   readonly apiKey: string | null;
   /** Values that must not be printed or written. */
@@ -109,12 +111,13 @@ async function readSetup(
   const recorded = recordedLayer(directory);
   const again = [...asked.map(withoutRatio), ...layersFor(recorded, given.layers)];
   const resumed = resolveTrainingConfig([recorded, ...(await withArgumentSettings(again, { env: variables, completed: withPaths }))]);
-  const options = { allowOptimizer: given.resume.allowChanges };
+  const { allowChanges: allowOptimizer, allow = ALLOW_FLAG } = given.resume;
+  const options = { allowOptimizer, allow };
   // Hidden secrets were given again, otherwise the line above has thrown.
   const before = resolveTrainingConfig([withSecretsOf(recorded, resumed.wire)]).wire;
   assertResumable(before, resumed.wire, options);
   const changes = describeDifferences(before, resumed.wire, options);
-  return setup(resumed, { variables, resumeDirectory: directory, changes, allowsChanges: given.resume.allowChanges });
+  return setup(resumed, { variables, resumeDirectory: directory, changes, allowsChanges: allowOptimizer, allow });
 }
 
 /** Layers of the preset, file and environment that the request names. */
@@ -263,11 +266,13 @@ function layersFor({ table: { steps } }: ConfigLayer, layers: readonly ConfigLay
   );
 }
 
-type Extras = Partial<Pick<TrainingSetup, 'resumeDirectory' | 'changes' | 'allowsChanges' | 'notices'>> & { readonly variables: NodeJS.ProcessEnv };
+type Extras = Partial<Pick<TrainingSetup, 'resumeDirectory' | 'changes' | 'allowsChanges' | 'allow' | 'notices'>> & {
+  readonly variables: NodeJS.ProcessEnv;
+};
 
 function setup(
   resolved: ResolvedConfig,
-  { variables, resumeDirectory = null, changes = [], allowsChanges = null, notices = [] }: Extras,
+  { variables, resumeDirectory = null, changes = [], allowsChanges = false, allow = ALLOW_FLAG, notices = [] }: Extras,
 ): TrainingSetup {
   const { policy, environment, model: base } = resolved.wire;
   assertWholeModel(base.path, variables);
@@ -276,7 +281,7 @@ function setup(
   const { model, api_key_var: keyVariable } = policy;
   const server = { kind: 'endpoint', model, baseUrls: [policy.base_url ?? []].flat(), apiKey, keyVariable, headers: {} } as const;
   const secrets = secretsOf({ servers: [server], settings: [named] });
-  return { ...resolved, resumeDirectory, changes, allowsChanges, apiKey, secrets, notices };
+  return { ...resolved, resumeDirectory, changes, allowsChanges, allow, apiKey, secrets, notices };
 }
 
 function apiKeyFrom(variable: string, source: string, variables: NodeJS.ProcessEnv): string {

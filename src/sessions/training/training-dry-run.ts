@@ -78,6 +78,8 @@ export async function trainingDryRun(
   const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
   const source = config.source ?? ((await environmentFunction(wanted.id, 'createSource')) === null ? null : environment.id);
   const members = steps === 0 || source !== null ? 0 : rollouts.examplesPerStep * rollouts.rolloutsPerExample;
+  const window = modelFacts(modelFolder(model.path, variables)).contextLength ?? Infinity;
+  const lengths = { responseTokens, contextTokens, members, window };
   const row = firstRow(environment);
   const train = trainingRows(environment);
   const facts: Fact[] = [
@@ -87,10 +89,7 @@ export async function trainingDryRun(
     ['policy', isUnserved(config) ? 'none: without a policy server, nothing is played' : policyText(policy)],
     ...supervisedFacts(config),
     ...(steps === 0 ? [] : [rolloutStep(config, source)]),
-    [
-      'lengths',
-      lengthsText({ responseTokens, contextTokens, members, window: modelFacts(modelFolder(model.path, variables)).contextLength ?? Infinity }),
-    ],
+    ['lengths', lengthsText(lengths)],
     ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
     ...(steps === 0 ? [] : [rolloutLoss(config)]),
     ...checked.roles.map((role): Fact => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
@@ -113,7 +112,7 @@ export async function trainingDryRun(
     ...(await check({ environment, evaluation, checked })),
     '',
   ].join('\n');
-  return { text, mostTokens: mostTokens({ responseTokens, contextTokens, members }), gpuHours: planned.hoursPerStep ?? null };
+  return { text, mostTokens: mostTokens(lengths), gpuHours: checked.planned.hoursPerStep ?? null };
 }
 
 type Config = TrainingSetup['config'];
@@ -156,36 +155,25 @@ function rolloutLoss({ algorithm: { loss, kl, minibatches, epochs }, optimizer }
   return ['loss', `${what}, learning rate ${settingNumber(optimizer.learningRate)}, ${plural(minibatches * epochs, 'optimiser step')} per step`];
 }
 
-<<<<<<< HEAD
-type Lengths = Readonly<Record<'responseTokens' | 'contextTokens' | 'members', number>>;
+type Lengths = Readonly<Record<'responseTokens' | 'contextTokens' | 'members' | 'window', number>>;
 
-function mostTokens({ responseTokens, contextTokens, members }: Lengths): number | null {
-  const most = members === 0 ? 0 : members * (contextTokens + responseTokens);
+/** Of one rollout; either length may be infinite, and the window limits both together. */
+function longestOf({ responseTokens, contextTokens, window }: Lengths): number {
+  return Math.min(contextTokens + responseTokens, window);
+}
+
+function mostTokens(lengths: Lengths): number | null {
+  const most = lengths.members === 0 ? 0 : lengths.members * longestOf(lengths);
   return Number.isFinite(most) ? most : null;
 }
 
-/** Either length may be infinite: then only the model's window limits it. */
 function lengthsText(lengths: Lengths): string {
-  const { responseTokens, contextTokens, members } = lengths;
-  const most = mostTokens(lengths);
-  const generation = Number.isFinite(responseTokens) ? `${countText(responseTokens)} new tokens per generation` : 'a generation may fill the window';
-  if (!Number.isFinite(contextTokens)) return `${generation}, contexts up to the model's window`;
-  const contexts = `${generation}, contexts up to ${countText(contextTokens)}`;
-  return most !== null && members > 0 ? `${contexts}: at most ${countText(most)} tokens per step` : contexts;
-=======
-/** Either length may be infinite, and both together may exceed the window: then only the model's window limits them. */
-function lengthsText({
-  responseTokens,
-  contextTokens,
-  members,
-  window,
-}: Record<'responseTokens' | 'contextTokens' | 'members' | 'window', number>): string {
+  const { responseTokens, contextTokens, members, window } = lengths;
+  const tokens = mostTokens(lengths);
+  const most = tokens !== null && members > 0 ? `: at most ${countText(tokens)} tokens per step` : '';
   const generation = responseTokens < window ? `${countText(responseTokens)} new tokens per generation` : 'a generation may fill the window';
-  const longest = Math.min(contextTokens + responseTokens, window);
-  const most = Number.isFinite(longest) && members > 0 ? `: at most ${countText(members * longest)} tokens per step` : '';
-  if (longest < window) return `${generation}, contexts up to ${countText(contextTokens)}${most}`;
+  if (longestOf(lengths) < window) return `${generation}, contexts up to ${countText(contextTokens)}${most}`;
   return `${generation}, contexts up to the model's window${Number.isFinite(window) ? ` of ${countText(window)}` : ''}${most}`;
->>>>>>> 4f482e55 (The dry run of vf-train passes what the run passes: it checks adapters, rows, modules and Pythons by the same function)
 }
 
 function serverNeeds({ lora, rollouts }: Config, hasImages: boolean): Fact {

@@ -55,7 +55,7 @@ export async function trainingInputs(wire: TrainingConfigWire, folder: string, b
 }
 
 export interface ComparedOptions {
-  readonly setup: Pick<TrainingSetup, 'wire' | 'changes' | 'allowsChanges'>;
+  readonly setup: Pick<TrainingSetup, 'wire' | 'changes' | 'allowsChanges' | 'allow'>;
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
@@ -65,7 +65,7 @@ export interface ComparedOptions {
  */
 export async function compareInputs(
   { inputs: before = {} }: Pick<WireTrainingRun, 'inputs'>,
-  { setup: { wire, changes, allowsChanges }, variables }: ComparedOptions,
+  { setup: { wire, changes, allowsChanges, allow }, variables }: ComparedOptions,
 ): Promise<ComparedInputs> {
   const inputs = await trainingInputs(wire, modelFolder(wire.model.path, variables), before);
   const isOther = (key: string) =>
@@ -73,9 +73,7 @@ export async function compareInputs(
   const changed = changedInputs(before, inputs, isOther);
   const isFixed = ({ key, isGone }: ChangedInput) => key === BASE || isGone;
   const refused = changed.find(isFixed) ?? changed.find(({ key }) => key !== CORRECTED);
-  // Whether a caller has a flag for it, or not.
-  const allow = allowsChanges === null ? null : 'add --allow-changes';
   if (refused !== undefined && isFixed(refused)) throw otherInputsError(refused.text, null);
-  if (refused !== undefined && allowsChanges !== true) throw otherInputsError(refused.text, allow);
+  if (refused !== undefined && !allowsChanges) throw otherInputsError(refused.text, allow);
   return { inputs, changes: changed.map(({ text }) => text) };
 }

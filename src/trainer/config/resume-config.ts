@@ -59,9 +59,14 @@ export interface ConfigDifference {
   readonly changeable: boolean;
 }
 
+/** The word of a command. */
+export const ALLOW_FLAG = 'add --allow-changes';
+
 export interface ResumeOptions {
-  /** Also allow changes in [optimizer], [algorithm] and of sft.learning_rate; null if the caller has no flag for it. @default false */
-  readonly allowOptimizer?: boolean | null;
+  /** Also allow changes in [optimizer], [algorithm] and of sft.learning_rate. @default false */
+  readonly allowOptimizer?: boolean;
+  /** The caller's word for it, for errors. @default 'add --allow-changes' */
+  readonly allow?: string;
 }
 
 /** Every key that differs, in schema order, the name last. A secret that the record hides matches any value. */
@@ -74,7 +79,7 @@ export function describeDifferences(
   const changeable = [
     ...CHANGEABLE_ON_RESUME,
     ...(isSupervised ? CHANGEABLE_WITHOUT_ROLLOUTS : []),
-    ...(allowOptimizer === true ? CHANGEABLE_ON_PURPOSE : []),
+    ...(allowOptimizer ? CHANGEABLE_ON_PURPOSE : []),
   ];
   const mayChange = (key: string) =>
     changeable.some((allowed) => isIn(key, allowed)) || CHANGEABLE_ROLE_KEYS.includes(/^roles\.[^.]+\.(.+)$/.exec(key)?.[1] ?? '');
@@ -94,9 +99,10 @@ export function assertResumable(before: TrainingConfigWire, after: TrainingConfi
   const forbidden = describeDifferences(before, after, options).find(({ changeable }) => !changeable);
   if (forbidden === undefined) return;
   const { key } = forbidden;
-  const onPurpose = options.allowOptimizer !== null && CHANGEABLE_ON_PURPOSE.some((each) => isIn(key, each));
+  const { allow = ALLOW_FLAG } = options;
+  const onPurpose = CHANGEABLE_ON_PURPOSE.some((each) => isIn(key, each));
   throw new ConfigError(
-    `A resumed run cannot change ${differenceText(forbidden)}; leave it out${onPurpose ? ', add --allow-changes to change it anyway,' : ''} or start a new run`,
+    `A resumed run cannot change ${differenceText(forbidden)}; leave it out${onPurpose ? `, ${allow} to change it anyway,` : ''} or start a new run`,
   );
 }
 

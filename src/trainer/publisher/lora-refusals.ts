@@ -3,7 +3,9 @@ import { PublishError, type VfError } from '../../core/errors.ts';
 import { firstNames } from '../../core/first-names.ts';
 import type { LoraCard } from '../../schemas/lora-server.ts';
 import { parseVllmError } from '../../schemas/vllm.ts';
-import { refusedBy } from '../../schemas/key-refusal.ts';
+import { errorFields } from '../../schemas/error-fields.ts';
+import { creditText, isOutOfCredit } from '../../schemas/out-of-credit.ts';
+import { pageText, refusedBy } from '../../schemas/key-refusal.ts';
 import { type HttpResponse, statusOptions } from '../../transport/http-endpoint.ts';
 
 /** The server has no model of that name: it was never loaded, was unloaded, or the server was restarted. */
@@ -41,7 +43,7 @@ export function loadError(exchange: string, path: string, response: HttpResponse
       { status, endsRun: true },
     );
   }
-  if (status === 401 || status === 403) return requestError(exchange, response);
+  if (status === 401 || status === 402 || status === 403) return requestError(exchange, response);
   if (/permission denied/i.test(message)) {
     return new PublishError(
       `The server's user may not read ${path}: ${exchange}. Give it permission to read the folder and the folders above it, or move the run with -o to a folder that it may read`,
@@ -84,7 +86,9 @@ export function requestError(exchange: string, response: HttpResponse): VfError 
     return new ModelGoneError(`The server does not have the model: ${exchange}`, { status });
   }
   const refused = refusedBy(status, response.body);
-  if (refused === 'other' || refused === 'page')
+  if (status !== 401 && isOutOfCredit(status, errorFields(response.body))) return new PublishError(creditText(exchange), { status, endsRun: true });
+  if (refused === 'page') return new PublishError(pageText(exchange), { status, endsRun: true });
+  if (refused === 'other')
     return new PublishError(`The server, or a proxy before it, does not allow the request: ${exchange}`, { status, endsRun: true });
   if (refused === 'key')
     return new PublishError(`The server rejected the API key: ${exchange}. Check the variable that policy.api_key_var names`, {

@@ -62,10 +62,14 @@ function written(): TrainingConfigWire {
 /** A bundled name, as the commands resolve it. */
 const inputsOf = (wire: TrainingConfigWire) => trainingInputs(wire, modelPath(wire.model.path));
 
-type Compared = { readonly wire: TrainingConfigWire; readonly allows: boolean | null };
+type Compared = { readonly wire: TrainingConfigWire; readonly allows: boolean; readonly allow?: string };
 
-function compareInputs(run: Parameters<typeof compared>[0], { wire, allows: allowsChanges }: Compared, changes: readonly ConfigDifference[] = []) {
-  return compared(run, { setup: { wire: wire as TrainingSetup['wire'], changes, allowsChanges }, variables: {} });
+function compareInputs(
+  run: Parameters<typeof compared>[0],
+  { wire, allows: allowsChanges, allow = 'add --allow-changes' }: Compared,
+  changes: readonly ConfigDifference[] = [],
+) {
+  return compared(run, { setup: { wire: wire as TrainingSetup['wire'], changes, allowsChanges, allow }, variables: {} });
 }
 
 describe('compareInputs', () => {
@@ -114,7 +118,9 @@ describe('compareInputs', () => {
     await expect(compareInputs({ inputs }, { wire, allows: false })).rejects.toThrow(
       `${started} add --allow-changes to go on with the new ones, or start a new run.`,
     );
-    await expect(compareInputs({ inputs }, { wire, allows: null })).rejects.toThrow(`${started} or start a new run.`);
+    await expect(compareInputs({ inputs }, { wire, allows: false, allow: 'pass allowChanges: true' })).rejects.toThrow(
+      `${started} pass allowChanges: true to go on with the new ones, or start a new run.`,
+    );
     const allowed = await compareInputs({ inputs }, { wire, allows: true });
     expect(allowed.changes).toEqual([text]);
     expect(await compareInputs({ inputs: allowed.inputs }, { wire, allows: false })).toMatchObject({ changes: [] });
@@ -151,9 +157,7 @@ describe('compareInputs', () => {
       const path = join(folder, name!);
       rmSync(path);
       put(path);
-      await expect(compareInputs({ inputs }, { wire, allows: true }), name).rejects.toThrow(
-        `the files that ${key} named are gone: ${basename(name!)}`,
-      );
+      await expect(compareInputs({ inputs }, { wire, allows: true })).rejects.toThrow(`the files that ${key} named are gone: ${basename(name!)}`);
       rmSync(folder, { recursive: true });
       mkdirSync(folder);
     }
