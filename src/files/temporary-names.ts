@@ -27,11 +27,15 @@ export function hidden(path: string): string {
 
 /** Removes what killed processes left of a file or folder that was to be written at `path`; nothing where the folder cannot be listed. */
 export function removeLeftOvers(path: string, { restMs = 0 }: LeftOverOptions = {}): void {
+  for (const left of leftOvers(path)) if (isAtRest(left, restMs)) rmSync(left, { recursive: true, force: true });
+}
+
+/** Paths of what killed processes left of a file or folder that was to be written at `path`. */
+export function leftOvers(path: string): readonly string[] {
   const parent = dirname(path);
-  for (const name of namesIn(parent)) {
-    const left = join(parent, name);
-    if (isLeftOver(name, basename(path)) && isAtRest(left, restMs)) rmSync(left, { recursive: true, force: true });
-  }
+  return namesIn(parent)
+    .filter((name) => isLeftOver(name, basename(path)))
+    .map((name) => join(parent, name));
 }
 
 /** Some folders may be written to and not listed. */

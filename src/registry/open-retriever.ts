@@ -164,6 +164,7 @@ async function corpusPath(corpus: string): Promise<string> {
   const manifest = await readBundledManifest();
   const bundled = Object.hasOwn(manifest.datasets, corpus) ? manifest.datasets[corpus]! : { corpus: null };
   if (bundled.corpus !== null) return (await bundledPath(bundled, bundled.corpus)).path;
+  if (!existsSync(corpus)) (await import('../retrieval/bm25/index-folder.ts')).finishReplacement(corpus);
   if (existsSync(corpus)) return corpus;
   const known = questionSets(manifest).toSorted().join(', ');
   const remedy = /^https?:/i.test(corpus) ? ' Pass the URL of a server as the retriever URL.' : '';

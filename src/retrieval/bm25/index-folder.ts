@@ -22,7 +22,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { ConfigError } from '../../core/errors.ts';
 import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
-import { hidden, removeLeftOvers, temporaryPrefix } from '../../files/temporary-names.ts';
+import { hidden, leftOvers, removeLeftOvers, temporaryPrefix } from '../../files/temporary-names.ts';
 import { Bm25Index, type Bm25Parameters } from './bm25-index.ts';
 import type { CorpusFacts } from './corpus-stream.ts';
 import { ANALYZER } from './english-analyzer.ts';
@@ -38,6 +38,8 @@ const LINE_STARTS = 'passages.starts';
 const LINE_CHECKSUMS = 'passages.crc32';
 const TERMS = 'terms.txt';
 const shardFile = (i: number): string => `shard-${i}.bin`;
+/** The index that a new one replaces, in the temporary folder. */
+const REPLACED = 'old';
 /** Bytes per system call, which must be below 2 GiB. */
 const BLOCK_BYTES = 2 ** 26;
 
@@ -57,6 +59,7 @@ export class IndexWriter {
     assertLittleEndian();
     this.#target = resolve(target);
     this.#overwrites = options.overwrite;
+    finishReplacement(this.#target);
     if (existsSync(this.#target)) assertReplaceable(this.#target, options.overwrite);
     const parent = dirname(this.#target);
     if (!existsSync(parent)) throw new ConfigError(`The parent folder ${parent} of the index does not exist; create it, or choose another folder.`);
@@ -130,7 +133,7 @@ export class IndexWriter {
   #rename(): void {
     if (existsSync(this.#target)) {
       assertReplaceable(this.#target, this.#overwrites);
-      renameSync(this.#target, join(this.#temporary, 'old'));
+      renameSync(this.#target, join(this.#temporary, REPLACED));
     }
     renameSync(this.#folder, this.#target);
     rmSync(this.#temporary, { recursive: true, force: true });
@@ -187,6 +190,14 @@ export function indexManifest(path: string): IndexManifest {
 
 function unusable(path: string, problem: string, cause?: unknown): ConfigError {
   return new ConfigError(`${path} is not a usable index: ${problem}. Build it again: vf-index <corpus.jsonl> -o ${path} --force`, { cause });
+}
+
+/** A process that was killed after it had moved the old index away, and before the new one had its name, left neither there: puts the new one, which is whole, in its place. */
+export function finishReplacement(path: string): void {
+  const target = resolve(path);
+  if (existsSync(target)) return;
+  const left = leftOvers(target).find((each) => existsSync(join(each, REPLACED)) && isIndexFolder(join(each, 'index')));
+  if (left !== undefined) renameSync(join(left, 'index'), target);
 }
 
 /** True if the folder contains an index's files, complete or not. */

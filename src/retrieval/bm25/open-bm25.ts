@@ -10,7 +10,7 @@ import { buildIndexFolder } from './build-index-folder.ts';
 import { corpusChecksum, type CorpusProgress, readCorpus } from './corpus-stream.ts';
 import { ANALYZER } from './english-analyzer.ts';
 import { IndexBuilder } from './index-builder.ts';
-import { isIndexFolder, readIndexFolder } from './index-folder.ts';
+import { finishReplacement, isIndexFolder, readIndexFolder } from './index-folder.ts';
 import { openCorpus, type OpenCorpusOptions } from './open-corpus.ts';
 import { PassageList, type PassageStore, type StoredPassage } from './passage-list.ts';
 import { PassageFile } from './passage-store.ts';
@@ -40,6 +40,7 @@ export async function openBm25(source: string | Iterable<Passage>, options: Open
   checkParameters({ ...defaultParameters, ...parametersOf(options, defaultParameters) });
   if (typeof source !== 'string') return openPassages(source, options);
   const name = options.name ?? `bm25 ${basename(resolve(source))}`;
+  finishReplacement(source);
   const isIndex = isFolder(source);
   if (isIndex && Object.keys(options.columns ?? {}).length > 0)
     throw new ConfigError(`${source} is an index, whose passages have no columns. Name columns when it is built, or leave them out.`);

@@ -1,4 +1,4 @@
-import { appendFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { brotliCompressSync, crc32, gzipSync, zstdCompressSync } from 'node:zlib';
@@ -317,6 +317,25 @@ describe('buildIndexFolder', () => {
     await expect(buildIndexFolder({ corpus: nqMini, target, overwrite: true, signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
     expect(readdirSync(parent)).toEqual(['index']);
     expect(readFileSync(join(target, 'manifest.json'), 'utf8')).toBe(before);
+  });
+
+  it('keeps an index usable although a process was killed while it put the new one in its place', async () => {
+    const parent = mkdtempSync(join(folder, 'killed-'));
+    const target = join(parent, 'index');
+    const left = join(parent, '.index.999999999.tmp-abcdef');
+    const begun = async () => {
+      mkdirSync(left);
+      await buildIndexFolder({ corpus: corpusFile([{ contents: 'older' }]), target: join(left, 'old') });
+      await buildIndexFolder({ corpus: corpusFile([{ contents: 'newer' }]), target: join(left, 'index') });
+    };
+    await begun();
+    expect(await contentsOf(target, 'newer')).toEqual([['0', 'newer']]);
+    rmSync(parent, { recursive: true });
+    mkdirSync(parent);
+    await begun();
+    await expect(buildIndexFolder({ corpus: nqMini, target, overwrite: true, signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
+    expect(readdirSync(parent)).toEqual(['index']);
+    expect(await contentsOf(target, 'newer')).toEqual([['0', 'newer']]);
   });
 
   it('replaces an index only when asked to, and never anything else', async () => {

@@ -50,7 +50,9 @@ describe('assertResumable', () => {
 
   it('names what allows the change as its caller spells it', () => {
     const resume = () => assertResumable(resolve(), resolve({ optimizer: { learning_rate: 1 } }), { allow: 'pass allowChanges: true' });
-    expect(resume).toThrow(/^A resumed run cannot change optimizer\.learning_rate from \S+ to 1; leave it out, pass allowChanges: true to change it anyway, or start a new run$/);
+    expect(resume).toThrow(
+      /^A resumed run cannot change optimizer\.learning_rate from \S+ to 1; leave it out, pass allowChanges: true to change it anyway, or start a new run$/,
+    );
   });
 
   it('lets the number of supervised steps change where they are the only ones', () => {
