@@ -15,8 +15,8 @@ import { ENDLESS, ESCAPES, EXHAUSTIONS, FORGERIES, POISONS } from './hostile-pro
 const SECRET = 'the-secret-of-the-host-5f1c';
 
 /**
- * @param half 0 for the even ones of the programs that only the deadline ends, 1 for the odd ones: `npm test` runs these, and the others have the tag `long`. Two
- *   executors share them out
+ * @param half 0 for the even ones of the programs that exhaust something, poison the interpreter or end at the deadline only, 1 for the odd ones: `npm test` runs
+ *   these, and the others have the tag `long`. Two executors share them out
  * @param escapes `together`: one program tries all, one after the other; what it does not come to is tried alone. For interpreters that cannot fork
  */
 export function isolationContract(
@@ -68,10 +68,15 @@ export function isolationContract(
 
     it.each(Object.entries(ESCAPES))('keeps in: %s', { timeout: 60_000 }, async (name, body) => {
       const code = [...host(), ...defined('f(a)', body)].join('\n');
-      const result = outcomes.get(name) ?? (await runOn(executor, code, ['1'], { seconds: 2 }));
+      const together = outcomes.get(name);
+      const result = together ?? (await runOn(executor, code, ['1'], { seconds: 2 }));
       expect(JSON.stringify(result)).not.toMatch(/the-secret-of-the-host|ESCAPED/);
       expect(outside()).toEqual({ files: ['secret'], connections: [], signals: [], marks: false });
-      await expectHonest();
+      if (together === undefined) await expectHonest();
+    });
+
+    it('is honest after all of them', async () => {
+      expect(await runOn(executor, HONEST.code, HONEST.calls)).toEqual(HONEST.result);
     });
 
     const endOf = async (code: string, seconds: number) => {
@@ -79,24 +84,24 @@ export function isolationContract(
       return { next: await runOn(executor, HONEST.code, HONEST.calls), survived: JSON.stringify(result).includes('SURVIVED') };
     };
     const ended = { next: HONEST.result, survived: false };
-    it.each(Object.entries(EXHAUSTIONS))('ends: %s', { timeout: 60_000 }, async (_name, code) => {
-      expect(await endOf(code, 0.6)).toEqual(ended);
-    });
-    const endless = Object.entries(ENDLESS);
-    const mine = endless.filter((_, i) => i % 2 === half);
-    it.each(mine)('ends at the deadline: %s', { timeout: 60_000 }, async (_name, code) => {
-      expect(await endOf(code, 0.3)).toEqual(ended);
-    });
-    it.each(endless.filter((each) => !mine.includes(each)))('ends at the deadline: %s', { tags: 'long' }, async (_name, code) => {
-      expect(await endOf(code, 0.6)).toEqual(ended);
-    });
-
-    it.each(Object.entries(POISONS))('lets no program spoil the next one: %s', { timeout: 60_000 }, async (_name, code) => {
-      await runOn(executor, code, ['1'], { seconds: 5 });
-      await expectHonest();
-      expect(await runOn(executor, 'import json\ndef f(a): return json.dumps(sorted({a, len("abc")})), repr(a)', ['1'])).toEqual({
-        kind: 'ran',
-        calls: [{ repr: "('[1, 3]', '1')" }],
+    describe.each([
+      { options: { timeout: 60_000 }, rest: half, seconds: 0.3 },
+      { options: { tags: 'long' as const, timeout: 60_000 }, rest: 1 - half, seconds: 0.6 },
+    ])('half of the programs', ({ options, rest, seconds }) => {
+      const inHalf = (programs: Readonly<Record<string, string>>) => Object.entries(programs).filter((_, i) => i % 2 === rest);
+      it.each(inHalf(EXHAUSTIONS))('ends: %s', options, async (_name, code) => {
+        expect(await endOf(code, 0.6)).toEqual(ended);
+      });
+      it.each(inHalf(ENDLESS))('ends at the deadline: %s', options, async (_name, code) => {
+        expect(await endOf(code, seconds)).toEqual(ended);
+      });
+      it.each(inHalf(POISONS))('lets no program spoil the next one: %s', options, async (_name, code) => {
+        await runOn(executor, code, ['1'], { seconds: 5 });
+        await expectHonest();
+        expect(await runOn(executor, 'import json\ndef f(a): return json.dumps(sorted({a, len("abc")})), repr(a)', ['1'])).toEqual({
+          kind: 'ran',
+          calls: [{ repr: "('[1, 3]', '1')" }],
+        });
       });
     });
 

@@ -8,7 +8,7 @@ const canary = join(import.meta.dirname, 'floating-promise.generated.ts');
 afterAll(() => rmSync(canary, { force: true }));
 
 describe('oxlint', () => {
-  it('still finds a promise that is not awaited, so a green lint means something', () => {
+  it('still finds a promise that is not awaited, so a green lint means something', { tags: 'long' }, () => {
     writeFileSync(canary, 'async function work(): Promise<void> {}\nwork();\n');
     const { status, stdout } = spawnSync(join(root, 'node_modules/.bin/oxlint'), [canary], { cwd: root, encoding: 'utf8' });
     expect(stdout).toContain('no-floating-promises');

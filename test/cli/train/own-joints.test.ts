@@ -111,24 +111,28 @@ describe('modules of docs/training-joints.md', { timeout: 120_000 }, () => {
     expect(replay.adapterSum()).toBe(run.adapterSum());
   });
 
-  it('the source pays its proposals, and has each of its rows once although it was killed between a step and its checkpoint', async () => {
-    const flags = ['--set', 'algorithm.advantage.scope=role_task', '--set', 'checkpoint.every=2'];
-    const running = start('./proposing.ts', ...SMALL, ...flags);
-    await folder.reach(running, (run) => existsSync(join(run.path, 'source', 'tasks.jsonl')));
-    await running.kill();
-    const run = folder.run()!;
-    expect(await finished(folder.runInProcess(['-R', run.path], ALONE))).toMatchObject({
-      reason: 'finished',
-      step: 2,
-      source_files: [join(run.path, 'source', 'tasks.jsonl')],
-    });
-    const tasks = linesOf(join(run.path, 'source', 'tasks.jsonl'));
-    expect(tasks.map(({ step }) => step)).toEqual([1, 1, 1, 1, 2, 2, 2, 2]);
-    for (const { solved, reward } of tasks) expect(reward).toBe(solved === 0 || solved === 1 ? 0 : 1 - Number(solved));
-    for (const row of run.rows('step')) expect(row).toMatchObject({ rollouts: 20, rollouts_failed: 0, 'source/paid': 4 });
-    const proposals = recordsOf(rolloutText(run.path, 'step-000001.propose.jsonl'));
-    expect(proposals[0]).toMatchObject({ role: 'propose', reward: null, error: null, unpaid: true });
-    const notes = linesOf(join(run.path, 'events.jsonl')).filter(({ kind }) => kind === 'note');
-    expect(notes.at(-1)).toMatchObject({ step: 2, message: `proposed ${String(tasks[4]!['task'])}` });
-  });
+  it(
+    'the source pays its proposals, and has each of its rows once although it was killed between a step and its checkpoint',
+    { tags: 'long' },
+    async () => {
+      const flags = ['--set', 'algorithm.advantage.scope=role_task', '--set', 'checkpoint.every=2'];
+      const running = start('./proposing.ts', ...SMALL, ...flags);
+      await folder.reach(running, (run) => existsSync(join(run.path, 'source', 'tasks.jsonl')));
+      await running.kill();
+      const run = folder.run()!;
+      expect(await finished(folder.runInProcess(['-R', run.path], ALONE))).toMatchObject({
+        reason: 'finished',
+        step: 2,
+        source_files: [join(run.path, 'source', 'tasks.jsonl')],
+      });
+      const tasks = linesOf(join(run.path, 'source', 'tasks.jsonl'));
+      expect(tasks.map(({ step }) => step)).toEqual([1, 1, 1, 1, 2, 2, 2, 2]);
+      for (const { solved, reward } of tasks) expect(reward).toBe(solved === 0 || solved === 1 ? 0 : 1 - Number(solved));
+      for (const row of run.rows('step')) expect(row).toMatchObject({ rollouts: 20, rollouts_failed: 0, 'source/paid': 4 });
+      const proposals = recordsOf(rolloutText(run.path, 'step-000001.propose.jsonl'));
+      expect(proposals[0]).toMatchObject({ role: 'propose', reward: null, error: null, unpaid: true });
+      const notes = linesOf(join(run.path, 'events.jsonl')).filter(({ kind }) => kind === 'note');
+      expect(notes.at(-1)).toMatchObject({ step: 2, message: `proposed ${String(tasks[4]!['task'])}` });
+    },
+  );
 });
