@@ -51,6 +51,8 @@ export interface PolicyCapabilities {
   readonly closingTokenId?: number | null;
   /** The policy can continue text that opens its turn. @default true for `tokens`, false for `chat` */
   readonly prefill?: boolean;
+  /** The engine in this process plays: its window has no flag. @default false */
+  readonly isEmbedded?: boolean;
   /** Requests go without the sampling fields that are null or left out. @default false: such a field is 1 */
   readonly leavesOut?: boolean;
   /** Prompts may contain images. @default false */

@@ -14,6 +14,8 @@ export interface VfErrorOptions {
   readonly status?: number;
   /** No later request of the run can succeed either: a wrong key, an unknown model. @default false */
   readonly endsRun?: boolean;
+  /** The user's code returned what it must not, so that every further attempt fails in the same way. @default false */
+  readonly isOfCode?: boolean;
 }
 
 const BRAND = Symbol.for('vf-search.error');
@@ -28,6 +30,8 @@ export class VfError extends Error {
   readonly retryAfterMs: number | null;
   readonly status: number | null;
   readonly endsRun: boolean;
+  /** True if the user's code returned what it must not: every further attempt would too. */
+  readonly isOfCode: boolean;
   /** Set by `withRetries` when no retry is left, so that its callers do not retry again. */
   isRetriedOut = false;
   /** Marks an error of any copy of this package. */
@@ -39,6 +43,7 @@ export class VfError extends Error {
     this.retryAfterMs = options.retryAfterMs ?? null;
     this.status = options.status ?? null;
     this.endsRun = options.endsRun ?? false;
+    this.isOfCode = options.isOfCode ?? false;
   }
 
   /** `instanceof` also recognises the error of another copy of this package, which an environment may have loaded: by the name of its class. */

@@ -19,14 +19,16 @@ import type {
   TurnFormat,
   TurnOptions,
 } from './environment.ts';
-import { ConfigError } from './errors.ts';
+import { ConfigError, EnvironmentError } from './errors.ts';
 import type { ImageStore, Message } from './message.ts';
 import type { RoleDeclarations } from './model.ts';
+import { returnedText } from './returned-text.ts';
 import { checkSpelling } from './option-spelling.ts';
 import { LIMITS, playSettingsProblem } from './play-settings.ts';
 import type { Rubric } from './rubric.ts';
 import { CLEAN_UP_MS } from './timers.ts';
 import type { ToolSpec } from './tool-calls.ts';
+import { isObject } from '../schemas/is-object.ts';
 import { noTrainingRows } from './training-rows.ts';
 
 export interface MultiTurnOptions<R extends Row> {
@@ -208,8 +210,10 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
 
   async start(row: R, options: EpisodeOptions): Promise<Episode> {
     const state = await this.setupState(row, options);
+    this.#assert(isObject(state), { hook: 'setupState', returned: state, remedy: 'Return the state of the episode, such as { turns: 0 }' });
     try {
       const tools = this.offeredTools(row);
+      this.#assert(Array.isArray(tools), { hook: 'offeredTools', returned: tools, remedy: 'Return a list of tools, [] for none' });
       return {
         prompt: this.prompt(row),
         ...(tools.length === 0 ? {} : { tools }),
@@ -228,9 +232,16 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
     }
   }
 
+  #assert(isRight: boolean, { hook, returned, remedy }: { readonly hook: string; readonly returned: unknown; readonly remedy: string }): void {
+    if (!isRight)
+      throw new EnvironmentError(`${hook} of the environment ${this.id} returned ${returnedText(returned)}. ${remedy}`, { isOfCode: true });
+  }
+
   async #step(kept: string, state: S, context: StepContext): Promise<StepResult> {
     state.turns += 1;
-    const { observation, messages, kind = 'observation', done, next, reward } = await this.envResponse(kept, state, context);
+    const response = await this.envResponse(kept, state, context);
+    this.#assert(isObject(response), { hook: 'envResponse', returned: response, remedy: 'Return an object, {} to add nothing and go on' });
+    const { observation, messages, kind = 'observation', done, next, reward } = response;
     const stop = done === undefined || done === false ? null : done === true ? 'completed' : done;
     return {
       observation: messages !== undefined ? { messages, kind } : observation === undefined ? null : { text: observation, kind },

@@ -1,5 +1,6 @@
 /** Values and errors of rewards and metrics: a reward that fails throws, a metric that fails has its error in place of a value. */
 import { causeText, RewardError, VfError } from './errors.ts';
+import { returnedText } from './returned-text.ts';
 
 interface NamedWeight {
   readonly name: string;
@@ -12,7 +13,9 @@ function kindOf({ weight }: NamedWeight): string {
 
 export function finite(term: NamedWeight, value: number): number {
   if (Number.isFinite(value)) return value;
-  throw new RewardError(`${kindOf(term)} "${term.name}" gave ${String(value)}, which is not a finite number. Return a number for every rollout.`);
+  throw new RewardError(
+    `${kindOf(term)} "${term.name}" gave ${returnedText(value)}, which is not a finite number. Return a number for every rollout.`,
+  );
 }
 
 /** The error of a metric, which replaces its value. Throws the error of a reward, and one that ends the run, such as a wrong key. */

@@ -51,6 +51,7 @@ async function promptsFinding(
       purpose: 'evaluation',
       rows: all.take(counts.rows),
       windowTokens: capabilities.maxModelLen,
+      isEmbedded: capabilities.isEmbedded ?? false,
       maxTokens: sampling.maxTokens,
       seed: counts.seed,
       signal,

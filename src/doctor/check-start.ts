@@ -149,7 +149,8 @@ async function promptFindings(
     const tokenizer = isLocal ? await openLocalTokenizer(config.model.path) : new VllmTokenizer().at({ server, model: probe!.model, signal });
     const served = policyWindow(config, environment);
     const windowTokens = probe?.maxModelLen ?? served ?? modelWindow;
-    const common = { render: tokenizer.render.bind(tokenizer), windowTokens, maxTokens, seed: config.seed, signal };
+    const isEmbedded = config.policy.embedded !== null;
+    const common = { render: tokenizer.render.bind(tokenizer), isEmbedded, windowTokens, maxTokens, seed: config.seed, signal };
     const isSampled = config.steps > 0 && config.rolloutsFile === null && config.source === null;
     const train = isSampled ? trainingRows(environment) : null;
     const { every, examples } = config.evaluation;

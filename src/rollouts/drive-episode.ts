@@ -11,6 +11,7 @@ import { spelledCalls } from '../core/spelled-calls.ts';
 import { isToolCall } from '../core/tool-calls.ts';
 import { readsThoughts } from '../core/reads-thoughts.ts';
 import { ChatTranscript } from './chat-transcript.ts';
+import { checkedKeep, checkedStep } from './checked-step.ts';
 import { checkedTurnReward } from './checked-turn-reward.ts';
 
 export interface DriveOptions {
@@ -53,10 +54,10 @@ export async function driveEpisode<R extends Row>(environment: Environment<R>, r
   const play = async ({ content, toolCalls }: ReturnType<typeof turnOf>): Promise<void> => {
     await transcript.openTurn(nextPrefill);
     const sample = { text: spelledCalls(content, toolCalls), content, toolCalls, finish: 'stop', stopReason: null, usage: NO_USAGE } as const;
-    const kept = sample.text.slice(0, episode.keep(sample.text));
+    const kept = sample.text.slice(0, checkedKeep(episode.keep(sample.text)));
     const { toolCalls: attempts } = transcript.commit(sample, kept.length);
     const step = episode.step(kept, { finish: 'stop', stopReason: null, toolCalls: attempts, signal });
-    const { observation, stop: end, next, reward } = await untilAborted(step, signal);
+    const { observation, stop: end, next, reward } = checkedStep(await untilAborted(step, signal));
     turnRewards.push(reward === undefined ? null : checkedTurnReward(reward, turnRewards.length + 1));
     if (observation !== null) await transcript.observe(observation);
     stop = end;

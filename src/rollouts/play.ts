@@ -6,7 +6,7 @@ import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/polic
 import { openUntilAborted, untilAborted } from '../core/abort.ts';
 import { messagesProblem } from '../core/check-messages.ts';
 import type { Row } from '../core/dataset.ts';
-import type { Environment, Episode, Observation, StopCondition, TurnOptions } from '../core/environment.ts';
+import type { Environment, Episode, StopCondition, TurnOptions } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
 import type { RolloutModels } from '../core/model.ts';
@@ -14,6 +14,7 @@ import type { Random } from '../core/random.ts';
 import { templateVariables } from '../core/sampling.ts';
 import { CLEAN_UP_MS } from '../core/timers.ts';
 import { readsThoughts } from '../core/reads-thoughts.ts';
+import { checkedKeep, checkedStep } from './checked-step.ts';
 import { playersOf } from './builtin-players.ts';
 import { withinMs } from './deadline.ts';
 import { ChatTranscript } from './chat-transcript.ts';
@@ -67,7 +68,7 @@ export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promi
   }
   const { transcript } = record;
   const { limitArguments = {} } = environment;
-  record.failUnplayed((refusal) => unplayedText({ refusal, transcript, limitArguments }));
+  record.failUnplayed((refusal) => unplayedText({ refusal, transcript, limitArguments, policy: capabilities }));
   return record.finish(lease.policy, asked);
 }
 
@@ -116,7 +117,7 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
     const { opening } = transcript;
     const opened = opening === '' ? {} : { opening };
     const turnText = opening + sample.text;
-    const kept = turnText.slice(0, Math.max(opening.length, episode.keep(turnText)));
+    const kept = turnText.slice(0, Math.max(opening.length, checkedKeep(episode.keep(turnText))));
     record.enter('generation');
     const { tokens: keptTokens, overhang, toolCalls, stop: end } = transcript.commit(sample, kept.length - opening.length);
     const { finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false } = sample;
@@ -127,13 +128,8 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
     if (end !== undefined) return end;
 
     record.enter('environment');
-    const {
-      observation,
-      stop,
-      next = {},
-      reward,
-    } = await untilAborted(episode.step(kept, { finish, stopReason, toolCalls, ...opened, ...trace, signal }), signal);
-    if (observation) assertObservation(observation);
+    const step = await untilAborted(episode.step(kept, { finish, stopReason, toolCalls, ...opened, ...trace, signal }), signal);
+    const { observation, stop, next = {}, reward } = checkedStep(step);
     if (reward !== undefined) record.rewardTurn(reward);
     lease.onTurnReward?.(reward ?? null);
     record.enter('prompt');
@@ -147,13 +143,7 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
 /** A client would fail on it with its own error, which would look like an outage of the policy. */
 function assertMessages(messages: readonly Message[], name: string): void {
   const problem = messagesProblem(messages, name);
-  if (problem !== null) throw new EnvironmentError(`The environment gave messages that cannot be shown: ${problem}`);
-}
-
-function assertObservation(observation: Observation): void {
-  if ('messages' in observation) return assertMessages(observation.messages, 'messages');
-  if (typeof observation.text !== 'string')
-    throw new EnvironmentError(`The environment gave an observation that is not text: ${JSON.stringify(observation.text)}`);
+  if (problem !== null) throw new EnvironmentError(`The environment gave messages that cannot be shown: ${problem}`, { isOfCode: true });
 }
 
 /** The transcript for this policy and turn format, with the first prompt rendered. */

@@ -48,6 +48,8 @@ export interface RolloutError {
   readonly stack?: string;
   /** True if no later rollout can succeed either: a wrong key, an unknown model. */
   readonly endsRun?: true;
+  /** True if the environment's code returned what it must not: every further attempt would too. */
+  readonly isOfCode?: true;
 }
 
 /** One call of the policy. */
@@ -194,6 +196,7 @@ export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError 
     ...(stack === null ? {} : { stack }),
     ...(error instanceof VfError && error.isRetriedOut ? { isRetriedOut: true } : {}),
     ...(error instanceof VfError && error.endsRun ? { endsRun: true } : {}),
+    ...(error instanceof VfError && error.isOfCode ? { isOfCode: true } : {}),
   };
 }
 

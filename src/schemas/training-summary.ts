@@ -40,8 +40,8 @@ export const trainingSummarySchema = closed(
     steps_applied: count,
     steps_skipped: count,
     groups: closed({ trained: count, constant: count, too_small: count }),
-    /** Rollouts of training; failed ones have no reward and no mean includes them. `unplayed`: of these, those in which the policy had no room for a first token; absent if none. */
-    rollouts: closed({ finished: count, failed: count }, { unplayed: count }),
+    /** Rollouts of training; failed ones have no reward and no mean includes them. `unplayed`: of these, those in which the policy had no room for a first token; absent if none. `truncated`: of the finished ones, those that a length limit cut short; absent if none. */
+    rollouts: closed({ finished: count, failed: count }, { unplayed: count, truncated: count }),
     tokens: closed({ sampled: count, trained: count, forwarded: count }),
     tokens_per_second: closed({ sampled: numberOrNull, trained: numberOrNull }),
     /** Wall-clock seconds of steps, evaluations and checkpoints over all sessions, without starting servers and models. `total` is the sum of the others. */

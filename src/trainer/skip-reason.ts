@@ -3,9 +3,9 @@
 /**
  * `constant`: no rollouts that are compared have different rewards. `failed`, `unplayed`: too few rollouts finished to be compared, because the others failed or
  * left the policy no room for a first token. `masked`: those that were cut short are left out, and no other is left. `overflow`: the variance of the rewards is not
- * finite. `collapsed`: as `constant`, after an update that destroyed the policy. `not_finite`: a log-prob or a gradient. `diverged`: the KL was above `guards.skip_kl`. `no_loss`: no loss applies to a token.
+ * finite. `cut`: as `constant`, and most rollouts were cut short by a length limit. `collapsed`: as `constant`, after an update that destroyed the policy. `not_finite`: a log-prob or a gradient. `diverged`: the KL was above `guards.skip_kl`. `no_loss`: no loss applies to a token.
  */
-export type SkipKind = 'constant' | 'collapsed' | 'failed' | 'unplayed' | 'masked' | 'overflow' | 'not_finite' | 'diverged' | 'no_loss';
+export type SkipKind = 'constant' | 'cut' | 'collapsed' | 'failed' | 'unplayed' | 'masked' | 'overflow' | 'not_finite' | 'diverged' | 'no_loss';
 
 export interface SkipReason {
   readonly kind: SkipKind;
@@ -15,9 +15,10 @@ export interface SkipReason {
 
 export const SKIP_REMEDIES: Readonly<Record<SkipKind, string>> = {
   constant: 'Sample more rollouts per row (-r), raise rollouts.temperature, or use easier rows (harder ones if all are solved)',
+  cut: 'Give generations more tokens (--max-tokens, rollouts.max_tokens) in a new run, or raise the limits or the turns of the environment',
   collapsed: 'Start a new run with a lower learning rate (--lr): this one goes on from the collapsed policy',
   failed: 'The alarms in events.jsonl have the errors: correct their cause',
-  unplayed: 'Serve the model with a larger window (--max-model-len), or shorten the prompts: shorter rows, fewer or shorter passages',
+  unplayed: 'Shorten the prompts (shorter rows, fewer or shorter passages), or give the policy a larger window: the error of these rollouts says how',
   masked: 'Raise rollouts.max_tokens or the turns of the environment, or train on rollouts that were cut short (rollouts.truncated = "train")',
   overflow: 'Scale the rewards: differences of about 1 are enough',
   not_finite: 'Lower the learning rate, and check that the model itself computes finite log-probs (vf-doctor)',

@@ -89,3 +89,8 @@ export function metricValue({ values }: MetricsRow, name: string): number | null
   const value = values[name] ?? null;
   return value !== null && Number.isFinite(value) ? value : null;
 }
+
+/** Finished rollouts of a step or an evaluation that a length limit cut short. */
+export function truncatedRollouts(row: MetricsRow): number {
+  return Math.round((metricValue(row, 'truncated') ?? 0) * (metricValue(row, 'rollouts') ?? 0));
+}

@@ -62,11 +62,15 @@ describe('runRollouts', () => {
     const [rollout] = await play(new CountingEnv({ turnRewards: { 1: 0.5, 3: -0 } }), client());
     expect(rollout!.generations.map(({ reward: own }) => own)).toEqual([0.5, undefined, 0]);
     expect(rollout).toMatchObject({ reward: 13, error: null });
-    for (const odd of [NaN, Infinity, '1']) {
+    for (const [odd, shown] of [
+      [NaN, 'NaN'],
+      [Infinity, 'Infinity'],
+      ['1', '"1" (a string)'],
+    ] as const) {
       const [failed] = await play(new CountingEnv({ turnRewards: { 2: odd as number } }), client());
       expect(failed).toMatchObject({
         reward: null,
-        error: { type: 'RewardError', message: `The environment's step gave turn 2 the reward ${odd}. It must be a finite number, or left out.` },
+        error: { type: 'RewardError', message: `The environment's step gave turn 2 the reward ${shown}. It must be a finite number, or left out.` },
       });
     }
   });

@@ -8,7 +8,7 @@ import { noPaint, type Paint } from '../../reports/text/paint.ts';
 import { clip, escapeControls } from '../../reports/text/terminal-text.ts';
 import { CREDIT_PREFIX } from '../../trainer/credit.ts';
 import { SOURCE_PREFIX, STOP_PREFIX } from '../../trainer/records/metrics.ts';
-import { type MetricsRow, metricValue, type TrainingPhase } from '../../trainer/training-observer.ts';
+import { type MetricsRow, metricValue, type TrainingPhase, truncatedRollouts } from '../../trainer/training-observer.ts';
 import { stepTime } from '../../reports/training/step-time.ts';
 
 const LABEL = 11;
@@ -133,14 +133,16 @@ function timeBar(row: MetricsRow, { room, paint }: { readonly room: number; read
 }
 
 /** The stop conditions of the step's rollouts, most frequent first. */
-function stopsText({ values }: MetricsRow): string {
+function stopsText(row: MetricsRow): string {
+  const { values } = row;
+  const cut = truncatedRollouts(row);
   const stops = Object.entries(values).flatMap(([name, count]) =>
     name.startsWith(STOP_PREFIX) && count !== null ? [{ stop: escapeControls(name.slice(STOP_PREFIX.length)), count }] : [],
   );
-  return stops
-    .toSorted((a, b) => b.count - a.count)
-    .map(({ stop, count }) => `${stop} ${countText(count)}`)
-    .join(' · ');
+  return [
+    ...stops.toSorted((a, b) => b.count - a.count).map(({ stop, count }) => `${stop} ${countText(count)}`),
+    ...(cut === 0 || stops.length === 0 ? [] : [`${countText(cut)} cut short by a length limit`]),
+  ].join(' · ');
 }
 
 function tokensText(row: MetricsRow): string {

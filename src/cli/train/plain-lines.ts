@@ -1,7 +1,7 @@
 /** Renders rows and events of a training run as log lines. Each is a single line, regardless of the contents of messages. */
 import { CREDIT_PREFIX } from '../../trainer/credit.ts';
 import { SOURCE_PREFIX, TASK_PREFIX } from '../../trainer/records/metrics.ts';
-import { type MetricsRow, metricValue, type TrainingEvent } from '../../trainer/training-observer.ts';
+import { type MetricsRow, metricValue, type TrainingEvent, truncatedRollouts } from '../../trainer/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../../reports/text/number-text.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
@@ -23,6 +23,7 @@ export function stepLine(row: MetricsRow, steps: number): string {
     ...ownFigures(row, CREDIT_PREFIX),
     ...policyFigures(row),
     ...(failed === 0 ? [] : [`${plural(failed, 'rollout')} failed${unplayedText(row)}`]),
+    ...cutText(row),
     ...((metricValue(row, 'optimizer_steps') ?? 1) === 0 ? ['no update'] : []),
     ...timeText(row),
   ].join('  ');
@@ -61,6 +62,7 @@ export function evaluationLine(row: MetricsRow, steps: number, label: Evaluation
     ...taskRewards(row),
     plural(metricValue(row, 'rollouts') ?? 0, 'rollout'),
     ...(failed === 0 ? [] : [`${countText(failed)} failed${unplayedText(row)}`]),
+    ...cutText(row),
     ...(seconds === null ? [] : [durationText(seconds)]),
   ].join('  ');
 }
@@ -99,6 +101,12 @@ function taskRewards({ values }: MetricsRow): string[] {
   const tasks = Object.entries(values).filter(([name]) => name.startsWith(TASK_PREFIX));
   const texts = tasks.map(([name, value]) => `${escapeControls(name.slice(TASK_PREFIX.length))} ${meanText(value)}`);
   return texts.length === 0 ? [] : [texts.join(', ')];
+}
+
+/** `12 cut short`, if at least half of the rollouts were. */
+function cutText(row: MetricsRow): string[] {
+  const cut = truncatedRollouts(row);
+  return (metricValue(row, 'truncated') ?? 0) < 0.5 ? [] : [`${countText(cut)} cut short`];
 }
 
 /** ` (2 not played)`, or nothing. */

@@ -118,7 +118,7 @@ function addFigures(report: Report, summary: TrainingSummary): void {
 
 function addRolloutFigures(
   report: Report,
-  { groups, rollouts: { finished, failed, unplayed = 0 }, stopConditions, credit = [] }: TrainingSummary,
+  { groups, rollouts: { finished, failed, unplayed = 0, truncated = 0 }, stopConditions, credit = [] }: TrainingSummary,
 ): void {
   report.line(
     'groups',
@@ -129,7 +129,8 @@ function addRolloutFigures(
     `${countText(finished)} finished, ${countText(failed)} failed${failed === 0 ? '' : ' (no reward, not trained on)'}${unplayedText(unplayed)}`,
     failed === 0 ? 'dim' : 'red',
   );
-  if (stopConditions !== undefined) report.line('ended by', tallyText(stopConditions));
+  if (stopConditions !== undefined)
+    report.line('ended by', `${tallyText(stopConditions)}${truncated === 0 ? '' : `; ${countText(truncated)} cut short by a length limit`}`);
   for (const { name, first, last } of credit)
     report.line(
       'credit',

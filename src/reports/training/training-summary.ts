@@ -14,7 +14,7 @@ import { STOP_PREFIX } from '../../trainer/records/metrics.ts';
 import { sourceFiles } from '../../trainer/records/source-files.ts';
 import type { TrainingPaths, TrainingOutcome } from '../../trainer/training-session.ts';
 import { lowerRate, totalSteps } from '../../trainer/config/training-schedule.ts';
-import { metricValue } from '../../trainer/training-observer.ts';
+import { metricValue, truncatedRollouts } from '../../trainer/training-observer.ts';
 import { CREDIT_PREFIX } from '../../trainer/credit.ts';
 import { creditMetrics } from './credit-metrics.ts';
 import { type LossAt, supervisedCurves } from './supervised-curves.ts';
@@ -78,6 +78,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
   const evaluations = evaluationsOf(rows);
   const total = (metric: string) => sum(steps, metric);
   const unplayed = total('rollouts_unplayed');
+  const truncated = steps.reduce((sum, row) => sum + truncatedRollouts(row), 0);
   const stops = stopConditions(steps);
   const credit = creditFigures(steps);
   const { tokens, seconds } = workOf(steps, evaluations);
@@ -105,6 +106,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
       finished: total('rollouts'),
       failed: total('rollouts_failed') + failedRollouts,
       ...(unplayed === 0 ? {} : { unplayed }),
+      ...(truncated === 0 ? {} : { truncated }),
     },
     ...(collapse === null ? {} : { collapse: { ...collapse, flags: [...lowerRate(config, collapse.step)] } }),
     ...(skipReasons.length === 0 ? {} : { skipReasons: [...skipReasons] }),

@@ -201,7 +201,8 @@ async function openTokens(
   const client = new VllmTokensClient({
     baseUrls: target.baseUrls,
     versions: new PolicyVersions({ version, model, ...(cacheSalt === undefined ? {} : { cacheSalt }) }),
-    capabilities,
+    // Only the engine in this process takes seeds from its client.
+    capabilities: { ...capabilities, isEmbedded: sendsSeeds },
     hasChatTemplate,
     headers: target.headers,
     maxRetries,

@@ -220,7 +220,7 @@ async function openSession(
   const client = new VllmTokensClient({
     baseUrls,
     versions,
-    capabilities,
+    capabilities: { ...capabilities, isEmbedded: server.embedded !== null },
     hasChatTemplate,
     maxRetries: rollouts.maxRetries,
     maxConcurrentRequests: rollouts.maxConcurrent,

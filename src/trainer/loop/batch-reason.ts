@@ -2,10 +2,10 @@
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { byGroup } from '../credit.ts';
 import type { SkipReason } from '../skip-reason.ts';
-import { isDemonstration, isUnplayed, type Trajectory } from '../trajectory.ts';
+import { isDemonstration, isFinished, isUnplayed, type Trajectory } from '../trajectory.ts';
 
 /** @param reason of the update; one that is not about rewards stays */
-export function batchReason(reason: SkipReason, trajectories: readonly Trajectory[], scope: Scope): SkipReason {
+export function batchReason(reason: SkipReason, trajectories: readonly Trajectory[], { scope, maxTokens = null }: Compared): SkipReason {
   const rollouts = trajectories.filter((each) => !isDemonstration(each));
   if (reason.kind !== 'constant' || rollouts.length === 0) return reason;
   const compared = (scope === 'group' ? byGroup(rollouts) : [rollouts]).map((members) => members.flatMap((each) => each.reward ?? []));
@@ -15,8 +15,26 @@ export function batchReason(reason: SkipReason, trajectories: readonly Trajector
     .filter(overflows)
     .flat()
     .reduce((most, reward) => Math.max(most, Math.abs(reward)), 0);
-  if (largest === 0) return reason;
+  if (largest === 0) return cutShort(rollouts, maxTokens) ?? reason;
   return { kind: 'overflow', text: `the rewards reach ${largest.toPrecision(3)}, and their variance is not a finite number` };
+}
+
+interface Compared {
+  readonly scope: Scope;
+  /** `rollouts.max_tokens`. @default the environment's limit */
+  readonly maxTokens?: number | null;
+}
+
+/** Rewards of texts without their end are often equal. Null unless at least half were cut short. */
+function cutShort(rollouts: readonly Trajectory[], maxTokens: number | null): SkipReason | null {
+  const finished = rollouts.filter(isFinished);
+  const cut = finished.filter(({ isTruncated }) => isTruncated).length;
+  if (cut === 0 || 2 * cut < finished.length) return null;
+  const limit = maxTokens === null ? '' : ` (rollouts.max_tokens is ${maxTokens}; --max-tokens ${2 * maxTokens} doubles it)`;
+  return {
+    kind: 'cut',
+    text: `${cut} of ${finished.length} rollouts were cut short by a length limit${limit}, and rewards within each group are equal`,
+  };
 }
 
 type Scope = TrainingConfig['algorithm']['advantage']['scope'];

@@ -108,7 +108,7 @@ export class Guards {
   /** Rewards that are all equal after a collapse are its consequence. */
   #sinceCollapse(reason: SkipReason | null): SkipReason | null {
     const { found } = this.#collapse;
-    if (reason?.kind !== 'constant' || found === null) return reason;
+    if ((reason?.kind !== 'constant' && reason?.kind !== 'cut') || found === null) return reason;
     return { kind: 'collapsed', text: `${reason.text}, after the policy collapsed in the update of step ${found.step}` };
   }
 
@@ -124,7 +124,7 @@ export class Guards {
   /** The sampling of a run cannot change, but further rows may have rewards that differ. What is wrong outside the run is corrected there. */
   #afterSkips({ kind }: SkipReason, lowerRate: readonly string[]): readonly string[] {
     if (kind === 'not_finite' || kind === 'diverged') return lowerRate;
-    return kind === 'constant' || kind === 'masked' ? ['--set', `guards.max_skipped_steps=${2 * this.#skipped}`] : [];
+    return kind === 'constant' || kind === 'cut' || kind === 'masked' ? ['--set', `guards.max_skipped_steps=${2 * this.#skipped}`] : [];
   }
 
   /** Throws TrainingError after too many failures in a row. Throws at once if no later version can be published either, or if the version that serves is much older. */

@@ -72,7 +72,14 @@ export async function trainStep(step: number, version: number, parts: StepParts)
     const shift = await timer.measure('forward', () => updateShift(update.before, pass));
     return { batch, work, update: { ...update, values: { ...update.values, ...shift } } };
   }
-  return { batch, work, update: { ...update, reason: batchReason(reason, batch.trajectories, config.algorithm.advantage.scope) } };
+  return {
+    batch,
+    work,
+    update: {
+      ...update,
+      reason: batchReason(reason, batch.trajectories, { scope: config.algorithm.advantage.scope, maxTokens: config.rollouts.maxTokens }),
+    },
+  };
 }
 
 function takenBack(step: number, fault: string, config: TrainingConfig): TrainingError {

@@ -5,15 +5,16 @@ import type { TrainingEvent } from '../training-observer.ts';
 import { isUnplayed, type Trajectory } from '../trajectory.ts';
 
 /** A failure that was read from a file has no stack. */
-export type Failure = NonNullable<Trajectory['error']> & Pick<RolloutError, 'stack'>;
+export type Failure = NonNullable<Trajectory['error']> & Pick<RolloutError, 'stack' | 'isOfCode'>;
 
 /** Waiting for the server does not cure a fault in the code that calls it. */
 const isClients = ({ source, type }: Failure) => source === 'policy' && BUGS.includes(type);
 export const isPolicys = (failure: Failure) => failure.source === 'policy' && !isClients(failure);
 /** A deadline may have passed because the machine was busy. */
 const isLate = ({ type }: Failure) => type === 'TimeoutError';
-/** The same text fails again, because the code of the reward or of the policy's client cannot handle it. */
-export const isCodes = (failure: Failure) => isClients(failure) || (failure.source === 'reward' && !failure.retryable && !isLate(failure));
+/** The same fails again: the code of the reward or of the policy's client cannot handle the text, or the environment's code returns what it must not. */
+export const isCodes = (failure: Failure) =>
+  isClients(failure) || failure.isOfCode === true || (failure.source === 'reward' && !failure.retryable && !isLate(failure));
 /** Which rollouts a judge's server could not score does not depend on their texts. Whether an episode calls a model may depend on it. */
 const isOutage = ({ source, retryable, phase }: Failure) => (source === 'reward' || source === 'model') && retryable && phase === 'scoring';
 /**
@@ -32,15 +33,17 @@ export function isWhole(failures: readonly Failure[], allowed: number): boolean 
   return !isFair || !(failures.some(isPolicys) || others.every(isOutage));
 }
 
-/** The failed ones among the latest rollouts, without those that were not played, with the stacks of those that this process played. */
+/** What only the process that played a rollout knows of its failure. */
+export type KnownOfFailure = Pick<RolloutError, 'stack' | 'isOfCode'>;
+
+/** The failed ones among the latest rollouts, without those that were not played, with what is known of those that this process played. */
 export function failuresIn(
   latest: ReadonlyMap<string, Trajectory>,
-  stacks: ReadonlyMap<string, string> = new Map(),
+  known: ReadonlyMap<string, KnownOfFailure> = new Map(),
 ): (Failure & Pick<Trajectory, 'rolloutId'>)[] {
   return [...latest.values()].flatMap((trajectory) => {
     const { rolloutId, error } = trajectory;
-    const stack = stacks.get(rolloutId);
-    return error === null || isUnplayed(trajectory) ? [] : { ...error, ...(stack === undefined ? {} : { stack }), rolloutId };
+    return error === null || isUnplayed(trajectory) ? [] : { ...error, ...known.get(rolloutId), rolloutId };
   });
 }
 
@@ -127,11 +130,17 @@ export function placeOf({ step, isEvaluation = false, rows, allowedFailures: ofG
   return ofGroup === undefined ? `step ${step}` : `the group of row ${String(rows[0]?.exampleId)}`;
 }
 
-export function codeText(plan: Placed, failure: Failure & Pick<Trajectory, 'rolloutId'>): string {
-  const { rolloutId, type, message, stack } = failure;
+/** @param module path or name of the environment */
+export function codeText(plan: Placed, failure: Failure & Pick<Trajectory, 'rolloutId'>, module: string): string {
+  const { rolloutId, type, message, stack, isOfCode = false } = failure;
   const isOfClient = isClients(failure);
-  const place = isOfClient ? innermostPlace(stack) : throwingPlace(stack);
+  // What was returned was found here, not where it was written.
+  const place = isOfCode ? null : isOfClient ? innermostPlace(stack) : throwingPlace(stack);
   const text = isOfClient ? `the policy's client met a fault in its code, not an outage: ${type}: ${message}` : message;
-  const remedy = isOfClient ? 'Correct what it was given, or report the fault' : 'Correct the reward';
+  const remedy = isOfCode
+    ? `Correct the environment (${module})`
+    : isOfClient
+      ? 'Correct what it was given, or report the fault'
+      : 'Correct the reward';
   return `Stopped at ${placeOf(plan)}, rollout ${rolloutId}: ${sentence(`${text}${place === null ? '' : ` ${place}`}`)} ${remedy}, then continue this run with -R`;
 }

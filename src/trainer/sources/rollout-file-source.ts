@@ -8,7 +8,7 @@ import { TrainingError } from '../../core/errors.ts';
 import { SOURCE_PREFIX } from '../records/metrics.ts';
 import type { Trajectory } from '../trajectory.ts';
 import type { RolloutStore, TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
-import { leftOutText, rolloutGroups, type RolloutGroupsOptions } from './rollout-groups.ts';
+import { type LeftOut, leftOutText, rolloutGroups, type RolloutGroupsOptions } from './rollout-groups.ts';
 
 export interface RolloutFileOptions extends RolloutGroupsOptions {
   /** A resumed run gets the lines of its earlier steps again, as from a file, and reads past them; a stream goes on from its current place. */
@@ -18,7 +18,7 @@ export interface RolloutFileOptions extends RolloutGroupsOptions {
   /** Groups of a step. */
   readonly groupsPerStep: number;
   readonly store: Pick<RolloutStore, 'open'>;
-  /** Gets one line, about the first rollout that is left out. */
+  /** Gets a line about the first rollout that is left out for each reason. */
   readonly onLeftOut: (message: string) => void;
 }
 
@@ -31,6 +31,7 @@ export class RolloutFileSource implements TrajectorySource {
   #isReading = false;
   /** Rollouts left out so far. */
   #leftOut = 0;
+  readonly #reasons = new Set<LeftOut>();
 
   constructor(options: RolloutFileOptions) {
     this.#options = options;
@@ -40,7 +41,7 @@ export class RolloutFileSource implements TrajectorySource {
     const { store, groupsPerStep, stepsBefore, name, startsOver } = this.#options;
     await using record = await store.open(step);
     if (record.isComplete) return { trajectories: record.recorded };
-    this.#groups ??= rolloutGroups(this.#options, (place, tokens) => this.#leaveOut(place, tokens));
+    this.#groups ??= rolloutGroups(this.#options, (place, tokens, why) => this.#leaveOut(place, tokens, why));
     const earlier = startsOver ? (step - 1 - stepsBefore) * groupsPerStep : 0;
     const known = new Set(record.recorded.map(({ rolloutId }) => rolloutId));
     // A file can be read again; a stream cannot.
@@ -79,12 +80,16 @@ export class RolloutFileSource implements TrajectorySource {
     return next;
   }
 
-  #leaveOut(place: string, tokens: number): void {
+  #leaveOut(place: string, tokens: number, why: LeftOut): void {
     const { longest, onLeftOut } = this.#options;
-    if (this.#leftOut++ === 0)
-      onLeftOut(
-        `${place} has ${countText(tokens)} tokens: rollouts longer than the model's window of ${countText(longest)} are left out, and counted as ${SOURCE_PREFIX}left_out`,
-      );
+    this.#leftOut++;
+    if (this.#reasons.has(why)) return;
+    this.#reasons.add(why);
+    const what =
+      why === 'long'
+        ? `has ${countText(tokens)} tokens: rollouts longer than the model's window of ${countText(longest)}`
+        : 'was never played (prompt_too_long, and no token of the policy): such rollouts, whose reward says nothing,';
+    onLeftOut(`${place} ${what} are left out, and counted as ${SOURCE_PREFIX}left_out`);
   }
 
   async saveState(): Promise<void> {}

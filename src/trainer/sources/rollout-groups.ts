@@ -24,10 +24,13 @@ export interface RolloutGroupsOptions {
   readonly longest: number;
 }
 
-/** `onLeftOut` gets the place and the number of tokens of every rollout that is left out. */
+/** Why a rollout of another program is no part of its group: it is longer than the window, or the policy had no room for a first token in it, so that its reward is none. */
+export type LeftOut = 'long' | 'unplayed';
+
+/** `onLeftOut` gets the place and the number of tokens of every rollout that is left out, and the reason. */
 export async function* rolloutGroups(
   { lines, rolloutsPerGroup, name, tokenizerHash, vocabularySize, temperature, onRole, longest }: RolloutGroupsOptions,
-  onLeftOut: (place: string, tokens: number) => void,
+  onLeftOut: (place: string, tokens: number, why: LeftOut) => void,
 ): AsyncGenerator<readonly Trajectory[], void> {
   const open = new Map<string, { readonly members: Trajectory[]; readonly exampleId: string; seen: number }>();
   let line = 0;
@@ -57,8 +60,9 @@ export async function* rolloutGroups(
       throw new ConfigError(
         `${place} is the rollout ${rollout.rollout_id} again, with the same tokens; a group would count it twice. Remove one of the two lines`,
       );
-    if (trajectory.ids.length <= longest) group.members.push(trajectory);
-    else onLeftOut(place, trajectory.ids.length);
+    const why = leftOutBecause(trajectory, longest);
+    if (why === null) group.members.push(trajectory);
+    else onLeftOut(place, trajectory.ids.length, why);
     if (++group.seen < rolloutsPerGroup) continue;
     open.delete(rollout.group_id);
     if (group.members.length > 0) yield group.members;
@@ -83,7 +87,12 @@ export async function assertFillsSteps(
 }
 
 export function leftOutText(leftOut: number): string {
-  return leftOut === 0 ? '' : `, without ${leftOut} rollouts that are longer than the model's window`;
+  return leftOut === 0 ? '' : `, without ${leftOut} rollouts that are longer than the model's window or were never played`;
+}
+
+function leftOutBecause({ ids, targets, stop }: Trajectory, longest: number): LeftOut | null {
+  if (stop === 'prompt_too_long' && targets.length === 0) return 'unplayed';
+  return ids.length > longest ? 'long' : null;
 }
 
 function parsed(text: string, place: string): RolloutExport {

@@ -19,6 +19,7 @@ import { type RolloutGroup, runRollouts } from '../../rollouts/run-rollouts.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import {
   type Failure,
+  type KnownOfFailure,
   failuresIn,
   failureText,
   isOfText,
@@ -64,7 +65,7 @@ export interface SamplingParts {
   readonly client: PolicyClient;
   /** The models of the environment's roles. @default none */
   readonly models?: RoleModels;
-  readonly config: Pick<TrainingConfig, 'rollouts' | 'seed'>;
+  readonly config: Pick<TrainingConfig, 'rollouts' | 'seed'> & Partial<Pick<TrainingConfig, 'environment'>>;
   readonly observer: TrainingObserver;
   /** Waits for the servers and gives them the current policy again if they lost it. Resolves with whether one had lost it. */
   readonly recover: (signal: AbortSignal) => Promise<boolean>;
@@ -93,14 +94,14 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   // Rollouts of an earlier process are judged as in `repeat`. After a reward was corrected, the whole step is scored by the same code.
   if (!record.isComplete && (begun.some(isOfText) || (begun.length > allowedFailures(plan, parts) && isWhole(begun, allowedFailures(plan, parts)))))
     restart(record, latest);
-  const stacks = new Map<string, string>();
+  const known = new Map<string, KnownOfFailure>();
   const total = planned.size;
   // The number of times that the whole plan was sampled before.
   let round = 0;
   for (let attempt = 1; !record.isComplete; attempt++) {
-    const { thrown, ended } = await play(plan, parts, record, { latest, stacks }, { allowed: allowedFailures(plan, parts), round });
+    const { thrown, ended } = await play(plan, parts, record, { latest, known }, { allowed: allowedFailures(plan, parts), round });
     const allowed = allowedFailures(plan, parts);
-    const failures = failuresIn(latest, stacks);
+    const failures = failuresIn(latest, known);
     const lost = { failedRollouts: failures.length };
     if (ended !== null) {
       if (attempt < MOST_ATTEMPTS && (await isServedAgain(ended, plan, parts))) continue;
@@ -118,7 +119,8 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
         });
       break;
     }
-    if (failures.filter(isCodes).length > allowed) throw new TrainingError(codeText(plan, thrown ?? failures.find(isCodes)!), lost);
+    if (failures.filter(isCodes).length > allowed)
+      throw new TrainingError(codeText(plan, thrown ?? failures.find(isCodes)!, parts.config.environment?.id ?? plan.environment.id), lost);
     const spent = failures.find(({ reason }) => reason === 'budget');
     if (!isEnough && spent) throw new TrainingError(`Stopped at ${placeOf(plan)}: ${sentence(spent.message)} Then continue this run with -R`, lost);
     const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
@@ -213,7 +215,7 @@ async function play(
   { step, phase, role, isPaidLater = false, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
   { client, models, config, observer, report, slots, signal }: SamplingParts,
   record: StepRollouts,
-  { latest, stacks }: { readonly latest: Map<string, Trajectory>; readonly stacks: Map<string, string> },
+  { latest, known }: { readonly latest: Map<string, Trajectory>; readonly known: Map<string, KnownOfFailure> },
   { allowed, round }: { readonly allowed: number; readonly round: number },
 ): Promise<{ readonly thrown: (RolloutError & Pick<Rollout, 'rolloutId'>) | null; readonly ended: Ended | null }> {
   const isDone = (row: Row, index: number) => {
@@ -254,7 +256,8 @@ async function play(
     else {
       failed++;
       if (!isUnplayed(trajectory)) lost++;
-      if (rollout.error.stack !== undefined) stacks.set(rollout.rolloutId, rollout.error.stack);
+      const { stack, isOfCode } = rollout.error;
+      known.set(rollout.rolloutId, { ...(stack === undefined ? {} : { stack }), ...(isOfCode === undefined ? {} : { isOfCode }) });
       if (isCodes(rollout.error)) thrown ??= { ...rollout.error, rolloutId: rollout.rolloutId };
       if (rollout.error.endsRun === true) ended ??= { error: rollout.error, model: rollout.policy.model };
       observer.onFailedRollout?.({ step, rolloutId: rollout.rolloutId, error: rollout.error });

@@ -24,18 +24,31 @@ describe('batchReason', () => {
     ['rewards beyond their variance', [paid('a/0', 1e299), paid('a/1', 3e299)], 'overflow', 'the rewards reach 3.00e+299, and their variance'],
     ['huge but equal rewards', [paid('a/0', 1e299), paid('a/1', 1e299)], 'constant', CONSTANT.text],
   ])('is that of the rewards where the credit found nothing: %s', (_, rollouts, kind, text) => {
-    expect(batchReason(CONSTANT, rollouts, 'group')).toEqual({ kind, text: expect.stringContaining(text) });
+    expect(batchReason(CONSTANT, rollouts, { scope: 'group' })).toEqual({ kind, text: expect.stringContaining(text) });
+  });
+
+  it('is the length limit where it cut short at least half of the rollouts, with the flag that doubles it', () => {
+    const cut = (id: string) => trajectory(id, { reward: 0, isTruncated: true });
+    const all = [cut('a/0'), cut('a/1'), cut('b/0'), paid('b/1', 0)];
+    expect(batchReason(CONSTANT, all, { scope: 'group', maxTokens: 64 })).toEqual({
+      kind: 'cut',
+      text: '3 of 4 rollouts were cut short by a length limit (rollouts.max_tokens is 64; --max-tokens 128 doubles it), and rewards within each group are equal',
+    });
+    expect(batchReason(CONSTANT, all, { scope: 'group' }).text).toBe(
+      '3 of 4 rollouts were cut short by a length limit, and rewards within each group are equal',
+    );
+    expect(batchReason(CONSTANT, [cut('a/0'), paid('a/1', 0), paid('a/2', 0)], { scope: 'group', maxTokens: 64 })).toBe(CONSTANT);
   });
 
   it('compares the whole batch where the credit does', () => {
-    expect(batchReason(CONSTANT, [paid('a/0', 1), paid('b/0', 1)], 'batch')).toBe(CONSTANT);
-    expect(batchReason(CONSTANT, [paid('a/0', 1e299), paid('b/0', 3e299)], 'batch').kind).toBe('overflow');
-    expect(batchReason(CONSTANT, [paid('a/0', 0)], 'none')).toBe(CONSTANT);
+    expect(batchReason(CONSTANT, [paid('a/0', 1), paid('b/0', 1)], { scope: 'batch' })).toBe(CONSTANT);
+    expect(batchReason(CONSTANT, [paid('a/0', 1e299), paid('b/0', 3e299)], { scope: 'batch' }).kind).toBe('overflow');
+    expect(batchReason(CONSTANT, [paid('a/0', 0)], { scope: 'none' })).toBe(CONSTANT);
   });
 
   it('keeps a reason that is not about rewards, and that of supervised rows', () => {
     const diverged = { kind: 'diverged', text: 'too far' } as const;
-    expect(batchReason(diverged, [failed('a/0')], 'group')).toBe(diverged);
-    expect(batchReason(CONSTANT, [trajectory('a/0', { reward: null })], 'group')).toBe(CONSTANT);
+    expect(batchReason(diverged, [failed('a/0')], { scope: 'group' })).toBe(diverged);
+    expect(batchReason(CONSTANT, [trajectory('a/0', { reward: null })], { scope: 'group' })).toBe(CONSTANT);
   });
 });

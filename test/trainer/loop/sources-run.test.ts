@@ -385,6 +385,23 @@ describe('rollouts from a file', () => {
     expect(left).toEqual(["theirs.jsonl:2 has 4 tokens: rollouts longer than the model's window of 3 are left out, and counted as source/left_out"]);
   });
 
+  it('are left out and counted where they were never played: a reward of 0 for a prompt without room for a token is none', async () => {
+    left.length = 0;
+    const unplayed = (text: string) => {
+      const rollout = JSON.parse(text) as RolloutExport;
+      const segments = [{ kind: 'prompt', start: 0, end: 1, version: null }] as const;
+      const nothing = { segments, token_ids: rollout.token_ids.slice(0, 1), prompt_length: 1, loss_mask: [0], logprobs: [null] };
+      return JSON.stringify({ ...rollout, ...nothing, reward: 0, stop_condition: 'prompt_too_long', is_truncated: true });
+    };
+    const lines = LINES.map((text, i) => (i === 1 || i === 2 ? unplayed(text) : text));
+    expect(await run({ createSource: sourceOf(lines), onTurn })).toMatchObject({ reason: 'finished' });
+    const [first] = await rowsOf(path);
+    expect([first!['rollouts'], first!['source/left_out']]).toEqual([6, 2]);
+    expect(left).toEqual([
+      expect.stringMatching(/^theirs\.jsonl:2 was never played \(prompt_too_long.*are left out, and counted as source\/left_out$/),
+    ]);
+  });
+
   it('are trained on in their order, group by group, and nothing is sampled', async () => {
     expect(await run({ createSource: sourceOf(LINES), onTurn })).toMatchObject({ reason: 'finished', step: 4, version: 4 });
     const rows = await rowsOf(path);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { PolicyClient } from '../../../src/clients/policy-client.ts';
 import { ScriptedClient, type ScriptedTurn } from '../../../src/clients/scripted.ts';
+import type { EnvResponse } from '../../../src/core/multi-turn.ts';
 import { CancelledError, ModelError, PolicyError, PromptTooLongError, RetrievalError, TrainingError } from '../../../src/core/errors.ts';
 import { groupReward, metric, reward, Rubric } from '../../../src/core/rubric.ts';
 import { RolloutFiles } from '../../../src/trainer/records/rollout-files.ts';
@@ -399,6 +400,46 @@ describe('sampleRollouts', () => {
     await expect(stopped).rejects.toThrow(TrainingError);
     expect([calls, played, reported]).toEqual([1, ['0/0'], []]);
     expect(await stepsOf(store)).toEqual([]);
+  });
+
+  it.each<[string, () => unknown, RegExp]>([
+    ['a turn reward that is no number', () => ({ reward: NaN }), /step gave turn 1 the reward NaN\. It must be a finite number/],
+    ['a turn reward that is a text', () => ({ reward: '1' }), /step gave turn 1 the reward "1" \(a string\)\. It must be a finite number/],
+    ['an observation that is not text', () => ({ observation: 5 }), /step gave an observation that is not text: 5\./],
+    [
+      'messages that cannot be shown',
+      () => ({ messages: [{ role: 'user', content: 5 }] }),
+      /messages\[0\]\.content must be a string or a list of parts, got 5/,
+    ],
+    ['an unknown kind', () => ({ observation: 'x', kind: 'sound' }), /an observation of the kind "sound" \(a string\)\./],
+    ['a stop condition that is no text', () => ({ done: 5 }), /step gave the stop condition 5\./],
+    ['nothing', () => undefined, /envResponse of the environment counting returned nothing\. Return an object/],
+    ['stop strings that are no list', () => ({ next: { stop: 'a' } }), /gave "a" \(a string\) as stop strings/],
+  ])('stops at once where the environment returns what it must not, and names rollout and module: %s', async (_, returned, problem) => {
+    class Wrong extends CountingEnv {
+      protected override async envResponse(): Promise<EnvResponse> {
+        return returned() as EnvResponse;
+      }
+    }
+    const config = { ...parts({ maxErrorRate: 0 }).config, environment: { id: 'mine/env.ts', args: {}, evalArgs: {} } };
+    const stopped = sampleRollouts(plan({ environment: new Wrong({ rows: 8, turnFormat: 'chat' }) }), parts({ config }));
+    await expect(stopped).rejects.toThrow(/^Stopped at step 4, rollout 0\/0: The environment|^Stopped at step 4, rollout 0\/0: envResponse/);
+    await expect(stopped).rejects.toThrow(problem);
+    await expect(stopped).rejects.toThrow(/ Correct the environment \(mine\/env\.ts\), then continue this run with -R$/);
+    expect([played, reported]).toEqual([['0/0'], []]);
+  });
+
+  it.each<[string, object, RegExp]>([
+    ['setupState', { setupState: () => undefined }, /setupState of the environment counting returned nothing/],
+    ['keep', { keep: () => NaN }, /keep returned NaN/],
+    ['prompt', { prompt: () => 'hello' }, /prompt must be a list of messages, got "hello"/],
+    ['offeredTools', { offeredTools: () => undefined }, /offeredTools of the environment counting returned nothing/],
+  ])('stops at once where a hook returns what it must not: %s', async (_, hook, problem) => {
+    const environment = Object.assign(new CountingEnv({ rows: 8 }), hook);
+    const stopped = sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0 }));
+    await expect(stopped).rejects.toThrow(problem);
+    await expect(stopped).rejects.toThrow(/^Stopped at step 4, rollout 0\/0: .* Correct the environment \(counting\)/);
+    expect(reported).toEqual([]);
   });
 
   it("stops at once where the code of the policy's client has a fault: no server is waited for", async () => {
