@@ -25,7 +25,7 @@ describe('unplayedText', () => {
         /window 8\. Serve the model with a larger window \(--max-model-len\), or shorten/,
       );
       expect(unplayedText({ refusal, transcript, policy: { ...SERVER, isEmbedded: true } })).toMatch(
-        /window 8\. Use a model .* embedded engine .*, or shorten/,
+        /window 8\. Use a model .* where these are smaller, or shorten/,
       );
     }
   });
