@@ -78,7 +78,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
   const evaluations = evaluationsOf(rows);
   const total = (metric: string) => sum(steps, metric);
   const unplayed = total('rollouts_unplayed');
-  const truncated = steps.reduce((sum, row) => sum + truncatedRollouts(row), 0);
+  const truncated = steps.reduce((count, row) => count + truncatedRollouts(row), 0);
   const stops = stopConditions(steps);
   const credit = creditFigures(steps);
   const { tokens, seconds } = workOf(steps, evaluations);
