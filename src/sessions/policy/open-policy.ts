@@ -201,7 +201,6 @@ async function openTokens(
   const client = new VllmTokensClient({
     baseUrls: target.baseUrls,
     versions: new PolicyVersions({ version, model, ...(cacheSalt === undefined ? {} : { cacheSalt }) }),
-    // Only the engine in this process takes seeds from its client.
     capabilities: { ...capabilities, isEmbedded: sendsSeeds },
     hasChatTemplate,
     headers: target.headers,
