@@ -40,7 +40,7 @@ export async function fetchHubModel({ name, revision }: HubModelName, options: H
   const repository = { type: 'model', name } as const;
   const cache = new HubCache(hubCacheFolder(options.env), repository);
   const known = await knownCommit(cache, revision);
-  if (isOffline(options.env)) return usable(cache, known, { name, revision });
+  if (isOffline(options.env)) return await usable({ name, revision }, options.env);
   const connection = new HubConnection(repository, options);
   let commit: string;
   let files: readonly HubFile[];
@@ -95,15 +95,23 @@ function filesOf(connection: HubConnection, commit: string): Promise<readonly Hu
   });
 }
 
+/** The folder of a model whose files are all in the cache, without asking the hub; else null. */
+export async function downloadedModel({ name, revision }: HubModelName, env: HubConnectionOptions['env']): Promise<string | null> {
+  const cache = new HubCache(hubCacheFolder(env), { type: 'model', name });
+  const commit = await knownCommit(cache, revision);
+  return commit !== null && isComplete(cache.snapshotFolder(commit)) ? cache.snapshotFolder(commit) : null;
+}
+
 /** HF_HUB_OFFLINE forbids to ask the hub. */
 export function isOffline(env: HubConnectionOptions['env']): boolean {
   return /^(1|on|yes|true)$/i.test(env['HF_HUB_OFFLINE'] ?? '');
 }
 
-function usable(cache: HubCache, commit: string | null, { name, revision }: HubModelName): string {
-  if (commit !== null && isComplete(cache.snapshotFolder(commit))) return cache.snapshotFolder(commit);
+async function usable(model: HubModelName, env: HubConnectionOptions['env']): Promise<string> {
+  const folder = await downloadedModel(model, env);
+  if (folder !== null) return folder;
   throw new ConfigError(
-    `The model ${name} at ${revision} is not in the cache, and HF_HUB_OFFLINE forbids to download it. Unset it, or download the model before.`,
+    `The model ${model.name} at ${model.revision} is not in the cache, and HF_HUB_OFFLINE forbids to download it. Unset it, or download the model before.`,
   );
 }
 

@@ -4,7 +4,9 @@ import { Random } from '../core/random.ts';
 import { templateVariables } from '../core/sampling.ts';
 import { countText, plural } from '../reports/text/number-text.ts';
 import type { OpenedEvaluation } from '../sessions/evaluation/open-evaluation.ts';
+import type { Surroundings } from '../sessions/surroundings.ts';
 import { checkResultsDisk } from './check-machine.ts';
+import { absentFinding } from './check-model.ts';
 import { checkPrompts } from './check-prompts.ts';
 import { BYTES_PER_TOKEN } from './estimate-disk.ts';
 import { type Finding, ok, skipped } from './finding.ts';
@@ -12,10 +14,11 @@ import { type Finding, ok, skipped } from './finding.ts';
 /** Assumed length of a rollout where neither environment nor policy has a limit. */
 const ASSUMED_TOKENS = 4096;
 
-export async function* checkEvaluation(opened: OpenedEvaluation, signal: AbortSignal): AsyncGenerator<Finding, void> {
-  const { request, policy, counts } = opened;
+export async function* checkEvaluation(opened: OpenedEvaluation, { variables, signal }: Surroundings): AsyncGenerator<Finding, void> {
+  const { request, policy, counts, target } = opened;
   const { environment } = opened.opened;
   yield ok('rows', `${countText(counts.rows)} to play, each with an id of its own`);
+  if (target.kind === 'absent') yield absentFinding(target.toDownload, null, variables);
   yield serverFinding(opened);
   if (policy.kind !== 'program') yield await promptsFinding(opened, signal);
   const { contextTokens, responseTokens } = environment.limits;

@@ -46,7 +46,7 @@ export function checkModel(asked: string, variables: Variables): ModelCheck {
 }
 
 /** An id of the hub that is not in its cache. The hub itself is not asked. */
-function absentFinding(id: string, shape: ModelShape | null, variables: Variables): Finding {
+export function absentFinding(id: string, shape: ModelShape | null, variables: Variables): Finding {
   const where = `there is no folder ${id}, and the hub's cache (${hubCacheFolder(variables)}) does not hold it`;
   const download = shellCommand(['hf', 'download', id.replace(/@.*/, '')]);
   if (isOffline(variables)) return missing('model', `${where}; HF_HUB_OFFLINE forbids the run to download it`, download);

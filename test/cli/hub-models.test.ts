@@ -40,6 +40,39 @@ describe('vf-eval -p embedded -m owner/name', { timeout: 60_000 }, () => {
     expect((await vfEval('lab/nano', { HF_HUB_OFFLINE: '1' })).code).toBe(0);
   });
 
+  it('a dry run asks the hub for nothing: it says what the run would download, and measures the prompts of a model that is in the cache', async () => {
+    hub.add('models/lab/nano', filesOf(NANO));
+    const dry = (variables = {}) => folder.run([...words('lab/nano'), '--dry-run'], { HF_ENDPOINT: hub.url, ...variables });
+    const { code, stdout, stderr } = await dry();
+    expect({ code, stderr }).toEqual({ code: 0, stderr: expect.not.stringContaining('downloading') });
+    const said = stdout.replaceAll(/\n +/g, ' ');
+    expect(said).toMatch(/^policy +in this process, which downloads it from the hub, model lab\/nano$/m);
+    expect(said).toMatch(/^warning +model .*The hub was not asked: the run downloads the model from there at its start/m);
+    expect(said).toMatch(/^skipped +prompts +not compared with the window: lab\/nano is not on this machine$/m);
+    expect(await dry({ HF_HUB_OFFLINE: '1' })).toMatchObject({ code: 2, stdout: expect.stringMatching(/^missing +model /m) });
+    expect(hub.requests).toEqual([]);
+    expect((await vfEval('lab/nano')).code).toBe(0);
+    const asked = hub.requests.length;
+    const held = await dry();
+    expect(held).toMatchObject({ code: 0, stdout: expect.stringMatching(/^ok +prompts +the longest of 1 evaluation row/m) });
+    expect(held.stdout).not.toMatch(/^\w+ +model /m);
+    expect(hub.requests).toHaveLength(asked);
+  });
+
+  it('a dry run names the base that an adapter of the cache lacks', async () => {
+    const adapter = { 'adapter_config.json': JSON.stringify({ base_model_name_or_path: 'lab/base' }), 'adapter_model.safetensors': 'x' };
+    const commit = 'a'.repeat(40);
+    const snapshot = join('hub/hub/models--lab--lora');
+    folder.file(join(snapshot, 'refs/main'), commit);
+    for (const [name, text] of Object.entries(adapter)) folder.file(join(snapshot, 'snapshots', commit, name), text);
+    const { code, stdout } = await folder.run([...words('lab/lora'), '--dry-run'], { HF_ENDPOINT: hub.url, HF_HOME: join(folder.path, 'hub') });
+    expect({ code, stdout: stdout.replaceAll(/\n +/g, ' ') }).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/^warning +model +there is no folder lab\/base, .* the run downloads the model from there/m),
+    });
+    expect(hub.requests).toEqual([]);
+  });
+
   it('names the folder of the cache that broken weights are to be deleted from, and downloads them again after that', async () => {
     const whole = filesOf(NANO);
     const model = hub.add('models/lab/nano', { ...whole, 'model.safetensors': whole['model.safetensors']!.subarray(0, 5000) });

@@ -57,6 +57,7 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
     signal: context.signal,
     names: FLAG_NAMES,
     packageVersion,
+    isDry: settings.dryRun === true,
     rolesFor: (declared: readonly string[]) => sharedRoles.tablesOf(planned, declared),
   };
   await using opened = await openEvaluation(evaluationRequest(planned), session);
@@ -94,7 +95,7 @@ async function dryEvaluation(opened: OpenedEvaluation, { name, settings }: Plann
   const { signal } = context;
   const text = await evaluationDryRun(opened, name, signal);
   const findings: Finding[] = [];
-  for await (const finding of checkEvaluation(opened, signal)) findings.push(finding);
+  for await (const finding of checkEvaluation(opened, context)) findings.push(finding);
   // The hub was asked before.
   if (settings.push !== undefined) findings.push(ok('push', `the token may write to ${settings.push}`));
   process.stdout.write(printable(context.redact(`${text}\n${checkedLines(findings).join('\n')}\n`)));

@@ -39,6 +39,8 @@ export interface EvaluationContext extends Surroundings {
   readonly client?: PolicyClient;
   /** Models of the caller's own, by role. @default those that the request names */
   readonly models?: Models;
+  /** For a dry run: a model that is not on this machine is not downloaded, and cannot play. @default false */
+  readonly isDry?: boolean;
   /** Chooses the role tables once the environment's roles are known. @default those of the request */
   readonly rolesFor?: (declared: readonly string[]) => Promise<RoleTables>;
 }
@@ -82,11 +84,7 @@ export async function openEvaluation(given: EvaluationRequest, context: Evaluati
   if (given.allowChanges === true && !isResumed)
     throw new ConfigError(`${names.name('allowChanges')} needs ${names.name('resume')}: it allows changes to a run that is resumed`);
   await using parts = new Disposers();
-  // Its modules are loaded only for a model in this process.
-  const { localPolicy } = given.policy?.provider === EMBEDDED ? await import('../policy/local-model.ts') : {};
-  const request = localPolicy === undefined ? given : { ...given, policy: await localPolicy(given.policy!, context) };
-  const { client } = context;
-  const named: NamedPolicy = client === undefined ? await namedPolicy(request, context) : { target: { kind: 'client', client }, problem: null };
+  const { request, named } = await namedIn(given, context);
   const sampling = readSampling(named.target.kind === 'endpoint' ? overTable(request, named.target.request) : request, names);
   const world = await worldFor(request, named.target, context);
   const environmentArgs = { ...world?.args, ...request.args };
@@ -147,6 +145,20 @@ export async function openEvaluation(given: EvaluationRequest, context: Evaluati
     laptopModel,
     [Symbol.asyncDispose]: () => disposer.disposeAsync(),
   };
+}
+
+/** The policy of a request whose model in this process, if it has one, is a folder of this machine. */
+async function namedIn(given: EvaluationRequest, context: EvaluationContext): Promise<{ request: EvaluationRequest; named: NamedPolicy }> {
+  const { client, isDry = false, variables } = context;
+  if (client !== undefined) return { request: given, named: { target: { kind: 'client', client }, problem: null } };
+  const { policy = {} } = given;
+  if (policy.provider !== EMBEDDED || policy.model === undefined) return { request: given, named: await namedPolicy(given, context) };
+  // Its modules are loaded only for a model in this process.
+  const { localModel, modelHere } = await import('../policy/local-model.ts');
+  const { path, toDownload } = isDry ? await modelHere(policy.model, variables) : { path: await localModel(policy.model, context), toDownload: null };
+  if (path === null) return { request: given, named: { target: { kind: 'absent', model: policy.model, toDownload }, problem: null } };
+  const request = { ...given, policy: { ...policy, model: path } };
+  return { request, named: await namedPolicy(request, context) };
 }
 
 /** All notices for the user before the first rollout. */

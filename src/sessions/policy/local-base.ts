@@ -1,11 +1,9 @@
 /** The base of a run in the form that the embedded engine needs: a folder. The run's record keeps the id of the hub, which names the base on every machine. */
-import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
-import { cachedModel } from '../../data/cached-model.ts';
 import { parseHubModel } from '../../data/hub-model.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { Surroundings } from '../surroundings.ts';
-import { localModel } from './local-model.ts';
+import { localModel, modelHere } from './local-model.ts';
 import { checkModel } from '../engine/open-engine.ts';
 
 /** Downloads a base that `model.path` names by its id on the hub. PyTorch and vLLM download theirs themselves. Throws ConfigError. */
@@ -24,10 +22,9 @@ export async function withLocalBase<C extends TrainingConfig>(config: C, surroun
  * ConfigError.
  */
 export async function checkLocalBase({ model: { path } }: TrainingConfig, variables: Readonly<Record<string, string | undefined>>): Promise<boolean> {
-  const isHere = existsSync(path);
-  const cached = isHere ? null : cachedModel(hubNameOf(path), variables);
-  if (!isHere && cached === null && parseHubModel(path) !== null) return true;
-  await checkModel(cached ?? path);
+  const { path: here } = await modelHere(path, variables);
+  if (here === null) return true;
+  await checkModel(here);
   return false;
 }
 

@@ -7,7 +7,7 @@ import { modelPath } from '../../data/bundled-models.ts';
 import { cachedModel } from '../../data/cached-model.ts';
 import { hubToken } from '../../data/hub-connection.ts';
 import { hubCacheFolder } from '../../data/hub-cache.ts';
-import { fetchHubModel, parseHubModel } from '../../data/hub-model.ts';
+import { downloadedModel, fetchHubModel, parseHubModel } from '../../data/hub-model.ts';
 import { adapterConfig } from '../../files/model-facts.ts';
 import type { Surroundings } from '../surroundings.ts';
 import { bytesText, plural } from '../../reports/text/number-text.ts';
@@ -38,10 +38,31 @@ export async function localModel(asked: string, surroundings: Surroundings): Pro
   }).catch((error: unknown) => {
     throw isThere || !(error instanceof ConfigError) ? error : neitherError(asked, error);
   });
-  const base = baseOf(directory);
-  // A base that is elsewhere on this machine is found later, as for any adapter.
-  if (base !== null && base !== asked && cachedModel(base, env) === null && parseHubModel(base) !== null) await localModel(base, surroundings);
+  const base = baseElsewhere(directory, asked, env);
+  if (base !== null) await localModel(base, surroundings);
   return directory;
+}
+
+/** The base of an adapter that only the hub has; else null. A base that is elsewhere on this machine is found later, as for any adapter. */
+function baseElsewhere(directory: string, asked: string, env: Surroundings['variables']): string | null {
+  const base = baseOf(directory);
+  return base !== null && base !== asked && cachedModel(base, env) === null && parseHubModel(base) !== null ? base : null;
+}
+
+/** A model without a download, for a dry run. */
+export type ModelHere =
+  /** What `localModel` returns. */
+  | { readonly path: string; readonly toDownload: null }
+  /** The id on the hub of the first model that `localModel` would download. */
+  | { readonly path: null; readonly toDownload: string };
+
+export async function modelHere(asked: string, env: Surroundings['variables']): Promise<ModelHere> {
+  const hubModel = isFolder(modelPath(asked)) ? null : parseHubModel(asked);
+  if (hubModel === null) return { path: asked, toDownload: null };
+  const directory = await downloadedModel(hubModel, env);
+  if (directory === null) return { path: null, toDownload: asked };
+  const base = baseElsewhere(directory, asked, env);
+  return base === null ? { path: directory, toDownload: null } : { path: null, toDownload: base };
 }
 
 /** The spec of a policy with the folder of a model in this process that it names by its id on the hub, downloaded if necessary. */

@@ -6,7 +6,7 @@ import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
-import { ConfigError } from '../../core/errors.ts';
+import { ConfigError, PolicyError } from '../../core/errors.ts';
 import type { Sampling } from '../../core/sampling.ts';
 import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
 import { programName } from '../../rollouts/play-program.ts';
@@ -62,6 +62,8 @@ export async function openPolicy(target: PolicyTarget, options: OpenPolicyOption
       return openBaseline(target.asked, options);
     case 'embedded':
       return openEmbedded(target, options);
+    case 'absent':
+      return openAbsent(target.model);
     case 'client': {
       const { client } = target;
       return { client, model: client.name, kind: 'client', baseUrl: null, description: client.name, notices: [], async [Symbol.asyncDispose]() {} };
@@ -80,6 +82,25 @@ function openNoPolicy(program: OpenPolicyOptions['environment']): OpenedPolicy {
     kind: 'program',
     baseUrl: null,
     description: program.programModels === undefined ? 'models of its own' : program.programModels.description,
+    notices: [],
+    async [Symbol.asyncDispose]() {},
+  };
+}
+
+/** A policy that cannot play. */
+function openAbsent(model: string): OpenedPolicy {
+  return {
+    client: {
+      name: model,
+      // Whether its template knows tool calls is known once it is here.
+      capabilities: { kind: 'tokens', maxModelLen: null, tokenizerHash: null, logProbsMode: 'raw', isEmbedded: true, toolCalls: 'structured' },
+      lease: () => Promise.reject(new PolicyError(`${model} is not on this machine`)),
+      close: async () => {},
+    },
+    model,
+    kind: 'absent',
+    baseUrl: null,
+    description: 'in this process, which downloads it from the hub',
     notices: [],
     async [Symbol.asyncDispose]() {},
   };

@@ -46,6 +46,15 @@ export interface EmbeddedTarget {
   readonly model: string;
 }
 
+/** A model that this process would play once it is downloaded; only a dry run has one. */
+interface AbsentTarget {
+  readonly kind: 'absent';
+  /** Its id on the hub. */
+  readonly model: string;
+  /** The id of the model that is not here: its own, or that of its base. */
+  readonly toDownload: string;
+}
+
 /** A client of the caller's own, which stays open. */
 interface ClientTarget {
   readonly kind: 'client';
@@ -55,6 +64,7 @@ interface ClientTarget {
 export type PolicyTarget =
   | EndpointTarget
   | EmbeddedTarget
+  | AbsentTarget
   | ClientTarget
   | { readonly kind: 'baseline'; readonly asked: boolean }
   | { readonly kind: 'program' };
