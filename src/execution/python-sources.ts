@@ -5,8 +5,8 @@ export type Role = 'runner' | 'analyst';
 
 /** Modules in the order in which they are loaded; the last one serves. */
 const MODULES: Record<Role, readonly string[]> = {
-  runner: ['channel', 'plain_names', 'plain', 'runner'],
-  analyst: ['channel', 'plain_names', 'plain', 'rewriting', 'measures', 'hidden_imports', 'analysis', 'analyst'],
+  runner: ['channel', 'plain_names', 'plain_calls', 'plain_expressions', 'plain', 'runner'],
+  analyst: ['channel', 'plain_names', 'plain_calls', 'plain_expressions', 'plain', 'rewriting', 'measures', 'hidden_imports', 'analysis', 'analyst'],
 };
 
 export interface PythonSources {

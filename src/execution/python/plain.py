@@ -14,41 +14,11 @@ What a plain program cannot do, and by what:
 
 import _ast
 
-from plain_names import (
-    CLASS_METHODS,
-    ENCODED,
-    EXCEPTIONS,
-    FLAGGED,
-    FUNCTIONS,
-    KEYED,
-    LAYERED,
-    LAZY,
-    LAZY_METHODS,
-    MAPPED,
-    METHODS,
-    MODULES,
-    PRINT_KEYWORDS,
-    RESERVED,
-    SETS,
-    TYPES,
-    WALK_ALONE,
-    WALK_FIRST,
-    WALK_METHODS,
-)
+from plain_calls import NotPlain, require
+from plain_expressions import Expressions
+from plain_names import EXCEPTIONS, LAYERED, MODULES, RESERVED
 
 LONGEST = 50_000
-VALUE_TYPES = TYPES | {'Ellipsis'}
-FUNCTION_ARGUMENTS = (TYPES | FUNCTIONS) - {'next', 'print'}
-BUILTIN_CALLS = TYPES | FUNCTIONS
-
-
-class NotPlain(Exception):
-    pass
-
-
-def require(condition):
-    if not condition:
-        raise NotPlain
 
 
 def is_plain(tree):
@@ -84,7 +54,7 @@ def _holds(rule, tree, with_sets):
     return True
 
 
-class Check:
+class Check(Expressions):
     """One walk over a tree. A function may be called above its definition, so what names mean is decided at the end, by `names`."""
 
     def __init__(self, with_sets):
@@ -135,22 +105,11 @@ class Check:
         self.body(node.body)
         self.depth -= 1
 
-    def parameters(self, args):
-        for arg in [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]:
-            if arg is not None:
-                self.variables.add(arg.arg)
-                self.annotation(arg.annotation)
-        for default in [*args.defaults, *args.kw_defaults]:
-            require(default is None or is_constant(default))
-
     def return_value(self, node):
         self.optional(node.value)
 
     def expression(self, node):
         self.value(node.value)
-
-    def nothing(self, node):
-        pass
 
     def assign(self, node):
         walked = True
@@ -226,252 +185,6 @@ class Check:
             self.members[alias.name] = MODULES[node.module][alias.name]
             self.is_layered = self.is_layered or node.module in LAYERED or alias.name in LAYERED
 
-    def target(self, node):
-        node_type = type(node)
-        if node_type is _ast.Name:
-            self.variables.add(node.id)
-        elif node_type in (_ast.Tuple, _ast.List):
-            for element in node.elts:
-                self.target(element)
-        elif node_type is _ast.Starred:
-            self.target(node.value)
-        else:
-            require(node_type is _ast.Subscript)
-            self.value(node)
-
-    def annotation(self, node):
-        """An expression whose value nobody can see. No type of `typing` may stand where an error or a dictionary would show it."""
-        node_type = type(node)
-        if node is None or self.is_typing(node):
-            return
-        if node_type is _ast.BinOp and type(node.op) is _ast.BitOr:
-            self.annotation(node.left)
-            self.annotation(node.right)
-        elif node_type is _ast.Subscript and (self.is_typing(node.value) or (type(node.value) is _ast.Name and node.value.id in TYPES)):
-            for argument in node.slice.elts if type(node.slice) is _ast.Tuple else [node.slice]:
-                self.annotation(argument)
-        else:
-            self.value(node)
-
-    def is_typing(self, node):
-        if type(node) is _ast.Attribute:
-            return self.member_kind(node) == 'annotation'
-        return type(node) is _ast.Name and self.members.get(node.id) == 'annotation'
-
-    # Expressions.
-
-    def value(self, node):
-        """An expression whose value may be kept, printed or compared."""
-        visit = EXPRESSIONS.get(type(node))
-        if visit is None:
-            raise NotPlain
-        visit(self, node)
-
-    def values(self, nodes):
-        for node in nodes:
-            if node is not None:
-                self.value(node)
-
-    def optional(self, node):
-        if node is not None:
-            self.value(node)
-
-    def walk(self, node):
-        """An expression that is walked through and dropped: it may be an iterator too."""
-        node_type = type(node)
-        if node_type is _ast.GeneratorExp:
-            self.comprehension(node)
-        elif node_type is _ast.Call:
-            self.any_call(node)
-        else:
-            self.value(node)
-
-    def function(self, node):
-        """An expression that a builtin calls: the key of a sort, the function of a map."""
-        if type(node) is _ast.Lambda:
-            self.parameters(node.args)
-            self.value(node.body)
-            return
-        require(type(node) is _ast.Name)
-        if node.id in self.members:
-            require(self.members[node.id] == 'call' and node.id not in FLAGGED)
-        elif node.id not in FUNCTION_ARGUMENTS:
-            self.called.add(node.id)
-
-    def name(self, node):
-        if node.id in self.members:
-            require(self.members[node.id] == 'value')
-        elif node.id not in VALUE_TYPES:
-            self.read.add(node.id)
-
-    def sequence(self, node):
-        self.values(node.elts)
-
-    def set_display(self, node):
-        require(self.with_sets)
-        self.values(node.elts)
-
-    def starred(self, node):
-        self.walk(node.value)
-
-    def dictionary(self, node):
-        self.values(node.keys)
-        self.values(node.values)
-
-    def parts(self, node):
-        self.values(node.values)
-
-    def formatted(self, node):
-        self.value(node.value)
-        self.optional(node.format_spec)
-
-    def binary(self, node):
-        self.value(node.left)
-        self.value(node.right)
-
-    def unary(self, node):
-        self.value(node.operand)
-
-    def conditional(self, node):
-        self.value(node.test)
-        self.value(node.body)
-        self.value(node.orelse)
-
-    def named(self, node):
-        # In the arguments of a call it would bind a name of the program.
-        require(not self.is_call)
-        self.target(node.target)
-        self.value(node.value)
-
-    def subscript(self, node):
-        self.value(node.value)
-        self.value(node.slice)
-
-    def slice(self, node):
-        self.values([node.lower, node.upper, node.step])
-
-    def compare(self, node):
-        self.value(node.left)
-        for operator, right in zip(node.ops, node.comparators):
-            # Whether two equal values are one object depends on the other objects that are alive.
-            if type(operator) in (_ast.Is, _ast.IsNot):
-                require(type(right) is _ast.Constant and (right.value is None or isinstance(right.value, bool)))
-            self.walk(right) if type(operator) in (_ast.In, _ast.NotIn) else self.value(right)
-
-    def comprehension(self, node):
-        for generator in node.generators:
-            require(not generator.is_async)
-            self.target(generator.target)
-            self.walk(generator.iter)
-            self.values(generator.ifs)
-        if type(node) is _ast.DictComp:
-            self.value(node.key)
-            self.value(node.value)
-        else:
-            self.value(node.elt)
-
-    def attribute(self, node):
-        require(self.member_kind(node) == 'value')
-
-    def member_kind(self, node):
-        """The allowed use of a module's member: `call`, `value`, `lazy`; None if there is no such member."""
-        owner = node.value
-        if type(owner) is not _ast.Name or owner.id not in self.modules:
-            return None
-        self.is_layered = self.is_layered or node.attr in LAYERED
-        return MODULES[self.modules[owner.id]].get(node.attr)
-
-    def call(self, node):
-        require(not self.any_call(node))
-
-    # Calls.
-
-    def outer_call(self, node):
-        self.is_call = True
-        self.arguments(node, key=False, walked=False)
-
-    def any_call(self, node):
-        """True if the call's value is an iterator or a view, which may only be walked through."""
-        callee = node.func
-        if type(callee) is _ast.Name:
-            return self.named_call(node, callee.id)
-        require(type(callee) is _ast.Attribute)
-        if type(callee.value) is _ast.Name and callee.value.id in self.modules:
-            return self.listed_call(node, callee.attr, self.member_kind(callee))
-        return self.method_call(node, callee.value, callee.attr)
-
-    def named_call(self, node, name):
-        if name in self.members:
-            return self.listed_call(node, name, self.members[name])
-        if name in LAZY:
-            return self.listed_call(node, name, 'lazy')
-        if name in BUILTIN_CALLS or (self.with_sets and name in SETS):
-            return self.listed_call(node, name, 'call')
-        self.called.add(name)
-        self.arguments(node, key=False, walked=False)
-        return False
-
-    def method_call(self, node, owner, name):
-        if type(owner) is _ast.Name and owner.id in TYPES:
-            require((owner.id, name) in CLASS_METHODS)
-            self.arguments(node, key=False, walked=False)
-            return False
-        require(name in METHODS or name in LAZY_METHODS)
-        self.value(owner)
-        self.arguments(node, key=name == 'sort', walked=name in WALK_METHODS)
-        return name in LAZY_METHODS
-
-    def listed_call(self, node, name, kind):
-        require(kind in ('call', 'lazy'))
-        keywords = node.keywords
-        require(all(keyword.arg is not None for keyword in keywords))
-        require(name != 'print' or all(keyword.arg in PRINT_KEYWORDS for keyword in keywords))
-        are_single = not any(type(argument) is _ast.Starred for argument in node.args)
-        require(name not in ENCODED or (are_single and not keywords and len(node.args) < 2))
-        require(name not in FLAGGED or (are_single and len(node.args) <= FLAGGED[name] and all(keyword.arg != 'flags' for keyword in keywords)))
-        # Its function could be a type, which it calls with two arguments.
-        require(name != 'accumulate' or (are_single and len(node.args) < 2 and all(keyword.arg == 'initial' for keyword in keywords)))
-        if name in MAPPED:
-            self.mapped_call(node, name)
-        elif kind == 'lazy':
-            self.values(keyword.value for keyword in keywords)
-            for argument in node.args:
-                self.walk(argument)
-        else:
-            require(name != 'next' or (bool(node.args) and type(node.args[0]) is _ast.GeneratorExp))
-            self.arguments(node, key=name in KEYED, walked=name in WALK_FIRST or (name in WALK_ALONE and len(node.args) == 1))
-        return kind == 'lazy'
-
-    def mapped_call(self, node, name):
-        require(len(node.args) >= 2 and not node.keywords)
-        function, first, *others = node.args
-        if type(function) is _ast.Name and function.id in ENCODED:
-            require(name != 'reduce' and not others and type(first) is not _ast.Starred)
-        if not is_none(function):
-            self.function(function)
-        self.walk(first)
-        for argument in others:
-            # The start of a `reduce` may be its value.
-            self.value(argument) if name == 'reduce' else self.walk(argument)
-
-    def arguments(self, node, key, walked):
-        for keyword in node.keywords:
-            if key and keyword.arg == 'key' and not is_none(keyword.value):
-                self.function(keyword.value)
-            else:
-                self.value(keyword.value)
-        for argument in node.args:
-            self.walk(argument) if walked else self.value(argument)
-            walked = False
-
-
-def is_none(node):
-    return type(node) is _ast.Constant and node.value is None
-
-
-def is_constant(node):
-    return type(node) is _ast.Constant or (type(node) is _ast.UnaryOp and type(node.operand) is _ast.Constant)
-
 
 STATEMENTS = {
     _ast.AnnAssign: Check.annotated_assign,
@@ -493,27 +206,4 @@ STATEMENTS = {
     _ast.Return: Check.return_value,
     _ast.Try: Check.try_except,
     _ast.While: Check.branch,
-}
-EXPRESSIONS = {
-    _ast.Attribute: Check.attribute,
-    _ast.BinOp: Check.binary,
-    _ast.BoolOp: Check.parts,
-    _ast.Call: Check.call,
-    _ast.Compare: Check.compare,
-    _ast.Constant: Check.nothing,
-    _ast.Dict: Check.dictionary,
-    _ast.DictComp: Check.comprehension,
-    _ast.FormattedValue: Check.formatted,
-    _ast.IfExp: Check.conditional,
-    _ast.JoinedStr: Check.parts,
-    _ast.List: Check.sequence,
-    _ast.ListComp: Check.comprehension,
-    _ast.Name: Check.name,
-    _ast.NamedExpr: Check.named,
-    _ast.Set: Check.set_display,
-    _ast.Slice: Check.slice,
-    _ast.Starred: Check.starred,
-    _ast.Subscript: Check.subscript,
-    _ast.Tuple: Check.sequence,
-    _ast.UnaryOp: Check.unary,
 }

@@ -39,7 +39,7 @@ WALK_METHODS = frozenset(['extend', 'extendleft', 'join', 'update'])
 KEYED = frozenset(['max', 'min', 'sorted'])
 # The second argument of these names an encoding, which may be loaded for it.
 ENCODED = frozenset(['bytes', 'str'])
-# Most arguments without the flags, which are compared by `==` where patterns are kept: 0.0 is no flag, but finds what another program left under 0.
+# Most arguments without the flags, which are compared by `==` where patterns are kept: 0.0 is not a flag, but finds what another program left under 0.
 FLAGGED = {'findall': 2, 'finditer': 2, 'fullmatch': 2, 'match': 2, 'search': 2, 'split': 3, 'sub': 4, 'subn': 4}
 # Calls whose first argument is a function.
 MAPPED = frozenset(['filter', 'map', 'reduce'])
