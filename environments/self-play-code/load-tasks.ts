@@ -17,7 +17,7 @@ export interface LoadTasksOptions extends Pick<LoadRecordsOptions, 'dataset' | '
 }
 
 /**
- * Throws ConfigError for a data set that cannot be read, and names the first row that is no task. A right value must have a literal form: no answer could be
+ * Throws ConfigError for a data set that cannot be read, and names the first row that is not a task. A right value must have a literal form: no answer could be
  * compared with another one.
  */
 export async function loadTasks({

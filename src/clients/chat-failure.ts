@@ -1,5 +1,5 @@
 /**
- * The typed error for a response of a chat API that is no completion: by its status, or by its body if the status is 200. Some failures end the run,
+ * The typed error for a response of a chat API that is not a completion: by its status, or by its body if the status is 200. Some failures end the run,
  * because no later request can succeed: a wrong key, an empty account, a wrong path.
  */
 import { NumericPolicyError, PolicyError, PromptTooLongError } from '../core/errors.ts';

@@ -141,7 +141,7 @@ export class ChatReplica {
     return bufferedResponse(url, text);
   }
 
-  /** The error of a response that is no completion; null for one that may be. */
+  /** The error of a response that is not a completion; null for one that may be. */
   #failure(path: string, body: string, response: HttpResponse): PolicyError | null {
     const isOk = response.status >= 200 && response.status < 300;
     if (isOk && !mayReportError(response.body)) return null;

@@ -77,7 +77,7 @@ export class RejectedFields {
   }
 }
 
-/** Without texts in quotation marks that are no names: they may be those of the prompt. */
+/** Without texts in quotation marks that are not names: they may be those of the prompt. */
 function withoutQuotations(message: string): string {
   return message.replace(/(?<!\w)(["'`])((?:(?!\1).)*)\1/gs, (quoted, _mark, inner: string) => (/\s/.test(inner.trim()) ? '' : quoted));
 }

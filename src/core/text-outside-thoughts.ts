@@ -1,4 +1,4 @@
-/** The parts of a model's text that are no thoughts, and the answer among them. */
+/** The parts of a model's text that are not thoughts, and the answer among them. */
 
 /** The tags of thoughts, by family: Qwen, DeepSeek and GLM; Claude; Magistral; Gemma 3 and others; Gemma 4; Command A; Seed-OSS; MiniMax M3; Kimi-VL; the raw text of gpt-oss. */
 const TAGS = [

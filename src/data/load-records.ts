@@ -1,4 +1,4 @@
-/** Loads the objects of a data set whose rows are no questions, such as programs. Environments interpret them. */
+/** Loads the objects of a data set whose rows are not questions, such as programs. Environments interpret them. */
 import { ConfigError } from '../core/errors.ts';
 import { objectOf, readRecords } from '../files/records.ts';
 import { findRows, rowsSource, type RowsSource } from './find-rows.ts';

@@ -29,7 +29,7 @@ export interface SeedOptions extends Omit<SeedRowOptions, 'id'> {
 
 export interface SeedCounts {
   readonly written: number;
-  /** Lines that are no usable row. */
+  /** Lines that are not a usable row. */
   readonly skipped: number;
   /** The first of them, with their line and their fault. */
   readonly problems: readonly string[];

@@ -71,5 +71,5 @@ function priceFinding({ cost }: OpenedEvaluation): Finding {
   const unpriced = [...new Set(models.filter(({ price }) => price === null).map(({ model }) => model))];
   if (unpriced.length > 0) return skipped('price', `not known of ${unpriced.join(', ')}: configs/endpoints.toml has none`);
   const limit = cost.limit === null ? 'no --max-cost' : `at most ${cost.limit} US dollars`;
-  return ok('price', `known of every model, ${limit}`);
+  return ok('price', `known for every model, ${limit}`);
 }

@@ -101,7 +101,7 @@ function priceFinding(roles: readonly ResolvedRole[], limit: number): Promise<Fi
   );
   return found('price', async () => {
     await trainingPrices({ roles, players }, limit);
-    return `known of every model, at most ${usdText(limit)}`;
+    return `known for every model, at most ${usdText(limit)}`;
   });
 }
 

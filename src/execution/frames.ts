@@ -15,7 +15,7 @@ export function encodeFrame(fields: readonly (string | Uint8Array)[]): Uint8Arra
   return frame;
 }
 
-/** The fields of a whole frame; null for bytes that are no frame. */
+/** The fields of a whole frame; null for bytes that are not a frame. */
 export function decodeFrame(bytes: Uint8Array): Uint8Array[] | null {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (frameLength(bytes) !== bytes.length) return null;

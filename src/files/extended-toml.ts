@@ -10,7 +10,7 @@ type Table = Readonly<Record<string, unknown>>;
 /**
  * The tables of the file over those of the file that its `extends` names, and so on; the key itself is left out. Tables are merged key by key, lists of
  * `[[tables]]` that each have a `key` by that, and anything else is replaced.
- * Throws ConfigError for a file that cannot be read or is not TOML, for `extends` that is no relative path of a .toml file, and for a file that extends itself.
+ * Throws ConfigError for a file that cannot be read or is not TOML, for `extends` that is not a relative path of a .toml file, and for a file that extends itself.
  */
 export function readExtendedToml(path: string): Record<string, unknown> {
   return read(path, []);

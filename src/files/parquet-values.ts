@@ -66,7 +66,7 @@ function valueDecoder(element: SchemaElement): Decode {
   return type === 'FLOAT' ? (value) => (typeof value === 'number' ? shortest(value) : plain(value)) : plain;
 }
 
-/** A value without a column of its own. Bytes that are not UTF-8 are no text, and become their number. */
+/** A value without a column of its own. Bytes that are not UTF-8 are not text, and become their number. */
 function plain(value: unknown): unknown {
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
   if (value instanceof Uint8Array) return isUtf8(value) ? Buffer.from(value).toString('utf8') : { bytes: value.length };

@@ -185,7 +185,7 @@ function repeatedKey(text: string): string | null {
   return null;
 }
 
-/** The fields of a row. Throws ConfigError if it is no object. */
+/** The fields of a row. Throws ConfigError if it is not an object. */
 export function objectOf({ value, place }: FileRecord): Readonly<Record<string, unknown>> {
   if (isObject(value)) return value;
   throw new ConfigError(`${place} is not an object, but ${kindOf(value)}. Write one JSON object per line.`);

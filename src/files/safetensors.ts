@@ -110,7 +110,7 @@ function tensorEntries(entries: readonly [string, unknown][], dataStart: number,
   return tensors;
 }
 
-/** Each byte behind the header belongs to one tensor. */
+/** Each byte after the header belongs to one tensor. */
 function assertCovered(entries: readonly [string, unknown][], bytes: number): void {
   const ranges = entries.map(([name, about]) => ({ name, offsets: isObject(about) ? about['data_offsets'] : null }));
   const known = ranges.flatMap(({ name, offsets }) => {
@@ -123,12 +123,12 @@ function assertCovered(entries: readonly [string, unknown][], bytes: number): vo
     at = end;
   }
   if (at < bytes) throw new SafetensorsError(strayText(bytes - at, null));
-  if (at > bytes) throw new SafetensorsError(`its tensors end ${at - bytes} bytes behind the end of the file; the file is truncated`);
+  if (at > bytes) throw new SafetensorsError(`its tensors end ${at - bytes} bytes past the end of the file; the file is truncated`);
 }
 
 function strayText(bytes: number, next: string | null): string {
   const count = bytes === 1 ? '1 byte' : `${bytes} bytes`;
-  return `${count} ${next === null ? 'behind its last tensor' : `before ${next}`} ${bytes === 1 ? 'belongs' : 'belong'} to no tensor; save the file again`;
+  return `${count} ${next === null ? 'after its last tensor' : `before ${next}`} ${bytes === 1 ? 'belongs' : 'belong'} to no tensor; save the file again`;
 }
 
 function isRange(value: unknown): value is [number, number] {

@@ -13,7 +13,7 @@ export interface ReadFileOptions {
   readonly maxBytes?: number;
   /** The advice at the end of the message. */
   readonly remedy: string;
-  /** Throws ConfigError for bytes that are no text. @default UTF-8; a byte order mark is kept, and what is not UTF-8 is replaced */
+  /** Throws ConfigError for bytes that are not text. @default UTF-8; a byte order mark is kept, and what is not UTF-8 is replaced */
   readonly decode?: (bytes: Uint8Array, path: string) => string;
   readonly makeError: (message: string, options: { readonly code: FileProblem; readonly cause?: unknown }) => Error;
 }

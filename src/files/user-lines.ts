@@ -41,7 +41,7 @@ export interface UserLine {
   readonly isWhole: boolean;
 }
 
-/** The file in pieces; its text is UTF-8 without a byte order mark, unless the bytes were no text. Rejects with ConfigError, which names the file. */
+/** The file in pieces; its text is UTF-8 without a byte order mark, unless the bytes were not text. Rejects with ConfigError, which names the file. */
 export async function* userBytes(
   path: string,
   { stream, signal, onEncoding, remedy = 'correct its path' }: UserFileOptions = {},

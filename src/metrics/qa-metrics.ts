@@ -95,7 +95,7 @@ export type ComputedMetrics = Readonly<Record<string, number | readonly number[]
 export interface ComputeMetricsOptions {
   /** Names in any case. None, or an empty list: all of `QA_METRICS`. */
   readonly metrics?: readonly string[] | null;
-  /** Called with every name that is no metric. @default nothing happens */
+  /** Called with every name that is not a metric. @default nothing happens */
   readonly onUnknown?: (name: string) => void;
 }
 

@@ -177,7 +177,7 @@ class Planner {
     if (Object.hasOwn(server.tools, step.tool)) return server.tools[step.tool]!;
     const known = Object.keys(server.tools);
     const near = suggestion(step.tool, known);
-    throw this.#wrong('tool', step, `is no tool of the server ${step.server}${near || `; it has ${known.join(', ') || 'none'}`}`);
+    throw this.#wrong('tool', step, `is not a tool of the server ${step.server}${near || `; it has ${known.join(', ') || 'none'}`}`);
   }
 
   #io(step: ToolStep): ToolIo {

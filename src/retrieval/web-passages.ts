@@ -1,7 +1,7 @@
 import { isObject } from '../schemas/is-object.ts';
 import type { Passage } from './retriever.ts';
 
-/** The first `topk` results of a web engine as passages: the title in quotes on the first line, the text below. Results that are no objects are left out. */
+/** The first `topk` results of a web engine as passages: the title in quotes on the first line, the text below. Results that are not objects are left out. */
 export function webPassages(results: readonly unknown[], text: string, topk: number): Passage[] {
   const passages: Passage[] = [];
   for (const result of results) {

@@ -64,7 +64,7 @@ export class Recorder {
     if (tokens > 0) this.generations[this.generations.length - 1] = { ...last, keptTokens: (last.keptTokens ?? 0) + tokens };
   }
 
-  /** Adds the reward of the last generation. Throws RewardError for one that is no finite number. */
+  /** Adds the reward of the last generation. Throws RewardError for one that is not a finite number. */
   rewardTurn(reward: number): void {
     const checked = checkedTurnReward(reward, this.generations.length);
     this.generations.push({ ...this.generations.pop()!, reward: checked });

@@ -24,7 +24,7 @@ export interface RoundRow extends PlacedFields {
   readonly id: string;
 }
 
-/** The objects of a file, in order. Throws ConfigError for a row that is no object. */
+/** The objects of a file, in order. Throws ConfigError for a row that is not an object. */
 export async function readObjects(path: string): Promise<PlacedFields[]> {
   const rows: PlacedFields[] = [];
   for await (const record of readRecords(path, { remedy: 'name a file of rows', skipsBlankLines: true })) {

@@ -85,7 +85,8 @@ export async function assertWritable({ stage, folder, name, outputs }: StageTarg
     const path = join(folder, output);
     const read = inputs.find((input) => resolve(input.path) === resolve(path));
     if (read !== undefined) throw new ConfigError(`${path} is read as ${read.role}, so it cannot be the output; name another file`);
-    if (existsSync(path) && !known.has(output)) throw new ConfigError(`${path} exists and is no output of ${stage}; name another file, or remove it`);
+    if (existsSync(path) && !known.has(output))
+      throw new ConfigError(`${path} exists and is not an output of ${stage}; name another file, or remove it`);
   }
   if (own !== null) await assertNotEdited(own, folder);
 }
@@ -179,7 +180,7 @@ function manifestPath(folder: string, name: string): string {
   return join(folder, `${name}${SUFFIX}`);
 }
 
-/** Null if there is no such file. Rejects with ConfigError for one that is no manifest. */
+/** Null if there is no such file. Rejects with ConfigError for one that is not a manifest. */
 export async function readManifest(path: string): Promise<WireRoundManifest | null> {
   if (!existsSync(path)) return null;
   const parsed = parseWire(RoundManifestSchema, await readRegularFile(path));

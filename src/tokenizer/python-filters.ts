@@ -103,12 +103,12 @@ export const FILTERS: Readonly<Record<string, Filter>> = {
   min: (value, args) => extreme(value, args, -1),
   max: (value, args) => extreme(value, args, 1),
   int: (value, args) => {
-    if (isMissing(value)) throw new Error('An undefined value is no number');
+    if (isMissing(value)) throw new Error('An undefined value is not a number');
     const number = isText(value) ? wholeIn(textOf(value), numberOf(argument(args, 1, 'base') ?? integer(10)) ?? 10) : numberOf(value);
     return number === null || !Number.isFinite(number) ? (argument(args, 0, 'default') ?? integer(0)) : integer(Math.trunc(number));
   },
   float: (value, args) => {
-    if (isMissing(value)) throw new Error('An undefined value is no number');
+    if (isMissing(value)) throw new Error('An undefined value is not a number');
     const number = isText(value) ? numberIn(textOf(value)) : numberOf(value);
     return number === null ? (argument(args, 0, 'default') ?? float(0)) : float(number);
   },

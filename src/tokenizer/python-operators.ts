@@ -114,7 +114,7 @@ function compareTexts(left: string, right: string): number {
   return ours.length - theirs.length;
 }
 
-/** Null for operands that are no numbers. */
+/** Null for operands that are not numbers. */
 function arithmetic(operator: string, left: RuntimeValue, right: RuntimeValue): RuntimeValue | null {
   if (operator === '%' && isText(left)) return text(percentFormatted(textOf(left), right));
   const [a, b] = [numberOf(left), numberOf(right)];

@@ -79,7 +79,7 @@ export class RateLimit {
     return { limit: shared.limit, release };
   }
 
-  /** The time of the last answer that was no refusal, on the clock of `performance.now()`. */
+  /** The time of the last answer that was not a refusal, on the clock of `performance.now()`. */
   get answeredAtMs(): number {
     return this.#answeredAtMs;
   }

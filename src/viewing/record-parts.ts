@@ -32,7 +32,7 @@ export function withTurnAdvantages(parts: readonly Part[], { turn_advantages: ad
   return withTurns(parts, advantages ?? [], (advantage) => ({ advantage }));
 }
 
-/** Adds what is known of each turn to the model's part, unless parts are no turns, as when the whole episode is one message. */
+/** Adds what is known of each turn to the model's part, unless parts are not turns, as when the whole episode is one message. */
 function withTurns(parts: readonly Part[], values: readonly (number | null)[], figure: (value: number) => TurnFigures): Part[] {
   const turns = parts.filter(({ kind }) => kind === 'model');
   return parts.map((part) => {

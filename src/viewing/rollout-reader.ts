@@ -136,7 +136,7 @@ function shortened(text: string): string {
 
 const BARE_NUMBER = /"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b/g;
 
-/** Throws ViewRequestError for a line that is no object. Numbers that JSON lacks, as Python writes them, become null. */
+/** Throws ViewRequestError for a line that is not an object. Numbers that JSON lacks, as Python writes them, become null. */
 export function parsedRecord(text: string): Fields {
   return flatFields(fieldsOf(parsedLine(text)));
 }

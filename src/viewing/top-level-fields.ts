@@ -30,7 +30,7 @@ export class FieldFinder {
   /**
    * Finds the fields of the object in `[start, end)`. If a name occurs twice, the last value counts.
    * @param options.mayStopEarly ends when every field was found once. @default false
-   * @returns false if that is no complete JSON object; the inside of a value is not checked
+   * @returns false if that is not a complete JSON object; the inside of a value is not checked
    */
   find(buffer: Buffer, start: number, end: number, { mayStopEarly = false } = {}): boolean {
     this.#buffer = buffer;

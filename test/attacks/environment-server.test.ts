@@ -61,7 +61,7 @@ describe('vf-serve environment under attack', () => {
       fc.asyncProperty(fc.array(entry, { minLength: 1, maxLength: 4 }), async (entries) => {
         const body = JSON.stringify({ episodes: entries });
         const answer = await ask(target, body);
-        // An entry that is no object is an error of the request's shape.
+        // An entry that is not an object is an error of the request's shape.
         expect([200, 422]).toContain(answer.status);
         const answers = JSON.parse(answer.body) as { episodes?: readonly object[]; error?: object };
         expect(answers.episodes?.length ?? entries.length).toBe(entries.length);

@@ -183,7 +183,7 @@ const ATTACKS: readonly Attack[] = [
   adapter('a list at the top', '[]', /adapter_config\.json/),
   adapter('objects without end', deep(300_000), /adapter_config\.json/),
 
-  tokenizer('a pattern that is no text', split({ Regex: 7 }), /tokenizer\.json|tokenizer in /),
+  tokenizer('a pattern that is not text', split({ Regex: 7 }), /tokenizer\.json|tokenizer in /),
   tokenizer('a pattern that is not closed', split({ Regex: '((((' }), /The tokenizer in .* cannot be read/),
   tokenizer('a pattern that looks back without end', split({ Regex: `${'(?<='.repeat(2000)}a` }), /The tokenizer in .* cannot be read/),
   tokenizer('repetitions beyond all numbers', split({ Regex: 'a{999999999999,1}' }), /The tokenizer in .* cannot be read/),
@@ -216,7 +216,7 @@ const ATTACKS: readonly Attack[] = [
   settings('a key of 10 MB', `${'k'.repeat(10_000_000)} = 1\n`, /[Uu]nknown/),
   settings('a model of 10 MB', `[model]\npath = "${'m'.repeat(10_000_000)}"\n[environment]\nid = "x"\nsteps = 1\n`, /config\.toml|environment/),
   settings('a key of the prototype', '[__proto__]\nsteps = 1\n', /__proto__/),
-  settings('bytes that are no text', Buffer.from([0x61, 0x3d, 0xff, 0xfe]), /config\.toml/),
+  settings('bytes that are not text', Buffer.from([0x61, 0x3d, 0xff, 0xfe]), /config\.toml/),
   settings('steps of NaN', 'steps = nan\n', /^steps/),
   settings('steps beyond all numbers', 'steps = 99999999999999999999\n', /config\.toml|^steps/),
 

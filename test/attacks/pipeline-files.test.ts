@@ -68,7 +68,7 @@ pipeline:
     });
     expect(await check('benchmark.get_data, mine.y', '--start-servers')).toMatchObject({
       status: 2,
-      stderr: expect.stringContaining('mine.y (step 2) is no tool'),
+      stderr: expect.stringContaining('mine.y (step 2) is not a tool'),
     });
     expect(existsSync(join(folder.path, 'IMPORTED'))).toBe(true);
   });

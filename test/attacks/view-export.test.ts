@@ -12,7 +12,7 @@ const tokenizers = { given: null, hashOf: () => 'none' };
 
 describe('vf-view --export', () => {
   it.each<[string, string, (path: string) => void]>([
-    ['bytes that are no gzip', 'rollouts/step-000003.jsonl.gz', (path) => writeFileSync(path, 'garbage')],
+    ['bytes that are not gzip', 'rollouts/step-000003.jsonl.gz', (path) => writeFileSync(path, 'garbage')],
     ['a link out of the run', 'rollouts/step-000003.jsonl', (path) => symlinkSync('/etc/hostname', path)],
     ['a pipe', 'rollouts/step-000003.jsonl', (path) => spawnSync('mkfifo', [path])],
     ['a folder', 'rollouts/step-000003.jsonl', (path) => mkdirSync(path)],

@@ -10,7 +10,7 @@ const row = (i, more) => ({ exampleId: 'c' + i, prompt: [{ role: 'user', content
 const ROWS = {
   'one id twice': () => [row(0), row(0)],
   'one id as number and text': () => [row(0, { exampleId: 1 }), row(1, { exampleId: '1' })],
-  'rows that are no list': () => ({ length: 2 }),
+  'rows that are not a list': () => ({ length: 2 }),
   'a row that is a text': () => [row(0), 'row'],
   'a prompt that is a text': () => [row(0, { prompt: 'Q?' })],
   'an answer that is a number': () => [row(0, { answer: 7 })],
@@ -120,7 +120,7 @@ describe.each(Object.keys(DOORS))('%s', { timeout: 120_000 }, (door) => {
   it.each([
     ['one id twice', 'The rows 0 and 1 both have the id "c0" in rows. Give each its own exampleId.'],
     ['one id as number and text', 'The rows 0 and 1 both have the id "1" in rows. Give each its own exampleId.'],
-    ['rows that are no list', 'The rows of rows must be a list, got an object'],
+    ['rows that are not a list', 'The rows of rows must be a list, got an object'],
     [
       'a row that is a text',
       'Row at position 1 of rows cannot be played: it must be an object with exampleId and prompt, got "row". Correct the row.',

@@ -64,7 +64,7 @@ describe('vf-serve verifiers', () => {
       ['--bind', 'tcp://0.0.0.0:0'],
       /--bind tcp:\/\/0\.0\.0\.0:0 is open to the network, and this wire has no password\. Bind 127\.0\.0\.1, or add --allow-network/,
     ],
-    ['what is no address', ['--bind', '127.0.0.1'], /--bind "127\.0\.0\.1" is not an address\. Write tcp:\/\/HOST:PORT/],
+    ['what is not an address', ['--bind', '127.0.0.1'], /--bind "127\.0\.0\.1" is not an address\. Write tcp:\/\/HOST:PORT/],
     ['a tokenizer, which is the policy server’s', ['--tokenizer', 'nano-base'], /Unknown flag --tokenizer/],
   ])('refuses %s with one line (2)', async (_, args, message) => {
     const { code, stdout, stderr } = await runInProcess('vf-serve', ['verifiers', 'search-r1', ...WORLD, ...args], { cwd: ROOT, env: {} });

@@ -205,7 +205,7 @@ describe('vf-compare', { timeout: 60_000 }, () => {
       /half has no metric "pices" \(did you mean pieces\?\)\. It has em, pieces, reward, right\./,
     ],
     ['two forms', ['half', 'right', '--json', '--markdown'], /exclude each other/],
-    ['a seed that is no number', ['half', 'right', '--seed', 'x'], /--seed must be an integer from 0 to 4294967295, got "x"/],
+    ['a seed that is not a number', ['half', 'right', '--seed', 'x'], /--seed must be an integer from 0 to 4294967295, got "x"/],
   ])('answers %s with one line and exit code 2', async (_, args, message) => {
     const { code, stdout, stderr } = await vfCompare(...args);
     expect({ code, stdout, lines: stderr.split('\n').length }).toEqual({ code: 2, stdout: '', lines: 2 });

@@ -129,7 +129,7 @@ describe('vf-eval --push', () => {
   it.each([
     ['a token that can only read', ['--push', 'me/x'], READER, /The token for .* can only read/],
     ['no token', ['--push', 'me/x'], '', /Pushing to me\/x needs a token with write access/],
-    ['what is no repository', ['--push', 'x'], WRITER, /--push must be OWNER\/NAME/],
+    ['what is not a repository', ['--push', 'x'], WRITER, /--push must be OWNER\/NAME/],
   ])('%s ends the run before the first rollout, in one line', async (_, words, token, message) => {
     const { code, stdout, stderr } = await vfEval(['capitals', ...words], token);
     expect({ code, stdout, lines: stderr.trim().split('\n').length }).toEqual({ code: 2, stdout: '', lines: 1 });

@@ -55,7 +55,7 @@ describe.concurrent('vf-eval and a server', () => {
     expect(server.bodies[0]).not.toHaveProperty('seed');
   });
 
-  it('plays a conversation as messages where a server has no token access, which is no approximation', async () => {
+  it('plays a conversation as messages where a server has no token access, which is not an approximation', async () => {
     await using server = await chatServer(answerParis);
     using folder = new EvalFolder();
     const { code, stderr } = await folder.run(['capitals', '-n', '1', '-b', `${server.url}/v1`, '-m', 'M', '-a', '{"format": "chat"}']);

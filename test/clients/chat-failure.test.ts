@@ -76,7 +76,7 @@ describe('chatError', () => {
     expect(error.message).toMatch(/does not serve the model "m".*Check the model/);
   });
 
-  test('the page of a firewall is no refusal of the key', () => {
+  test('the page of a firewall is not a refusal of the key', () => {
     const error = chatError({ ...context, hasAnswered: false }, response(403, '<!DOCTYPE html><title>Attention Required! | Cloudflare</title>'));
     expect(error).toMatchObject({ endsRun: true, message: expect.stringMatching(/^A firewall or proxy before the server refuses/) });
   });

@@ -59,7 +59,7 @@ describe('readChat', () => {
     ['of the Messages API', [{ id: 'a', type: 'tool_use', name: 'search', input: { query: 'x' } }]],
     ['with parameters', [{ id: 'a', function: { name: 'search', parameters: '{"query":"x"}' } }]],
     ['with the namespace of gpt-oss', [{ id: 'a', function: { name: 'functions.search', arguments: '{"query":"x"}' } }]],
-    ['that is no list', { id: 'a', function: { name: ' search', arguments: '{"query":"x"}' } }],
+    ['that is not a list', { id: 'a', function: { name: ' search', arguments: '{"query":"x"}' } }],
   ])('a tool call %s is a call', (_, calls) => {
     expect(read({ content: null, tool_calls: calls }, 'tool_calls').toolCalls).toEqual([{ id: 'a', name: 'search', arguments: '{"query":"x"}' }]);
   });

@@ -208,7 +208,7 @@ describe('OpenAIChatClient', () => {
     expect((await reading(completion('x', {}, { usage }))).usage).toEqual({ promptTokens: 0, completionTokens: 0, cachedTokens: null });
   });
 
-  test('takes cached tokens that are no whole number as unknown', async () => {
+  test('takes cached tokens that are not a whole number as unknown', async () => {
     const usage = { prompt_tokens: 7, completion_tokens: 3, prompt_tokens_details: { cached_tokens: -4 } };
     expect((await reading(completion('x', {}, { usage }))).usage).toEqual({ promptTokens: 7, completionTokens: 3, cachedTokens: null });
   });

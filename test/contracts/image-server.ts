@@ -127,7 +127,7 @@ export function imageServerContract(name: string, form: VlmForm, urlOf: () => Pr
       expect((await refused(PICTURE, [{ url: small }, { url: large }])).status).toBe(500);
     });
 
-    it('refuses 17 pictures of 16, a torn picture, and bytes that are no base64', async () => {
+    it('refuses 17 pictures of 16, a torn picture, and bytes that are not base64', async () => {
       const many = Array.from({ length: 17 }, () => ({ url: small }));
       expect(
         await refused(

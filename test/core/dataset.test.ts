@@ -65,7 +65,7 @@ describe('Dataset', () => {
     expect(new Dataset('one', [row]).at(0)).toStrictEqual({ exampleId: 'a', prompt: row.prompt });
   });
 
-  it('refuses a row that is no object', () => {
+  it('refuses a row that is not an object', () => {
     expect(() => new Dataset('six', [null as unknown as Row])).toThrow('Row at position 0 of six cannot be played: it must be an object');
   });
 });

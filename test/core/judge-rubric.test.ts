@@ -203,7 +203,7 @@ describe('JudgeRubric', () => {
     expect(usable).toEqual([false, true]);
   });
 
-  test('a score that parse makes up out of range is no score either', async () => {
+  test('a score that parse makes up out of range is not a score either', async () => {
     const grade = { schema: { type: 'object', properties: { grade: { enum: ['A', 'B'] } }, required: ['grade'] } };
     const parse = ({ grade: letter }: Readonly<Record<string, unknown>>) => ({ score: letter === 'A' ? 1 : Number.NaN, reason: '' });
     expect(await scoreOf('{"grade": "A"}', { ...grade, parse })).toBe(1);

@@ -31,7 +31,7 @@ describe('cachedModel', () => {
     expect(find('org/name')).toBe(second);
   });
 
-  it('is null for a model that is not there, one without its configuration, and text that is no hub id', () => {
+  it('is null for a model that is not there, one without its configuration, and text that is not a hub id', () => {
     snapshot(FIRST, ['tokenizer.json']);
     for (const id of ['org/name', 'org/other', '../org/name', 'a/b/c', '', '..']) expect(find(id)).toBeNull();
   });

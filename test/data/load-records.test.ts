@@ -36,7 +36,7 @@ describe('loadRecords', () => {
     await expect(loadRecords({ dataset, limit: 0 })).rejects.toThrow('limit must be an integer of at least 1, got 0');
   });
 
-  it('refuses lines that are no objects, empty files and unknown names', async () => {
+  it('refuses lines that are not objects, empty files and unknown names', async () => {
     await expect(loadRecords({ dataset: file('list.jsonl', '{}\n[1]\n') })).rejects.toThrow(/Line 2 of .*list\.jsonl is not an object/);
     await expect(loadRecords({ dataset: file('empty.jsonl', '') })).rejects.toThrow(/empty\.jsonl contains no records/);
     await expect(loadRecords({ dataset: 'mini-python', split: 'dev' })).rejects.toThrow(ConfigError);

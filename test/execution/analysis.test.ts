@@ -105,7 +105,7 @@ describe('analyse', () => {
     expect((await analyse(code, { rewrites: ['definitions', 'prints', ['f', 'g']] })).code).toBe('def g(a):\n    b = None\n    return g(b)');
   });
 
-  it('says what is wrong with what is no program, and goes on', async () => {
+  it('says what is wrong with what is not a program, and goes on', async () => {
     const broken = ['def f(a', 'x = "\0"', '\ud800', `x = ${'('.repeat(1000)}`, `x = ${'-'.repeat(20_000)}1`, `x = ${'9'.repeat(5000)}`];
     for (const code of broken) expect(await analyse(code).then(({ syntaxError }) => syntaxError, String)).toMatch(/./);
     expect((await analyse('def f(a): return a')).syntaxError).toBeNull();

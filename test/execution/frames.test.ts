@@ -14,7 +14,7 @@ describe('decodeFrame', () => {
     );
   });
 
-  it('takes bytes that are no frame for none { any bytes }', () => {
+  it('takes bytes that are not a frame for none { any bytes }', () => {
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
         const fields = decodeFrame(bytes);

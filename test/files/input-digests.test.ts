@@ -39,7 +39,7 @@ describe('moduleDigests', () => {
     expect(await namesOf(code, [name, 'other.txt'])).toEqual([name]);
   });
 
-  it('leaves out what is no text of the module, and names that lead nowhere', async () => {
+  it('leaves out what is not text of the module, and names that lead nowhere', async () => {
     const code = "import 'vf-search'; const name = 'words.txt'; readFileSync(join(import.meta.dirname, name)); new URL('gone.txt', import.meta.url);";
     expect(await namesOf(code, ['words.txt'])).toEqual([]);
   });

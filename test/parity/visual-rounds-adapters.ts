@@ -127,7 +127,7 @@ const rewrite: Adapter = {
       const [was, is] = [thinksOf(before.content as string), thinksOf(after.content as string)];
       const guarded = is.map((think, i) => guardedThink(was[i]!, think, { claims }));
       if (guarded.every((think, i) => think === is[i])) return after;
-      // Upstream writes the tags of what it reverts in lower case; ours keeps them, because they are no part of a think.
+      // Upstream writes the tags of what it reverts in lower case; ours keeps them, because they are not part of a think.
       const content = withThinks(after.content as string, guarded).replaceAll(/<\/?think>/gi, (tag) => tag.toLowerCase());
       return { ...after, content };
     });

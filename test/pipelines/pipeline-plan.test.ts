@@ -37,7 +37,7 @@ describe('planPipeline', () => {
 
   it.each([
     ['a server that is not listed', '- q.make\n', /^the file: q\.make \(step 1\) needs the server q, which the file does not list.*; it lists s, r$/],
-    ['an unknown tool', '- s.makee\n', /^the file: s\.makee \(step 1\) is no tool of the server s \(did you mean make\?\)$/],
+    ['an unknown tool', '- s.makee\n', /^the file: s\.makee \(step 1\) is not a tool of the server s \(did you mean make\?\)$/],
     ['a variable that nothing writes', '- s.use\n', /s\.use \(step 1\) needs the variable a, which no earlier step writes; there are none$/],
     ['a variable that only a later step writes', '- s.use\n- s.make\n', /the variable a, which no earlier step writes; a later step writes it/],
     ['a history of nothing', '- s.make\n- s.ask\n', /needs the variable b, which no earlier step writes/],

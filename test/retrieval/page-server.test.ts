@@ -75,7 +75,7 @@ describe('PageServer', () => {
       ['too few lists', [], /one (entry|list) for each query/],
       ['too many lists', answer([[], [], []]), /one (entry|list) for each query/],
       ['null', null, /one (entry|list) for each query/],
-      ['results that are no list', answer([[hit('a')], { image_file: 'x' }]), /the results of query 1 to be a list/],
+      ['results that are not a list', answer([[hit('a')], { image_file: 'x' }]), /the results of query 1 to be a list/],
       ['a result without a path', answer([[hit('a')], [hit('b'), { idx: 0 }]]), /result 1 of query 1 to be \{"image_file"/],
       ['a path of a megabyte', answer([[hit('a'.repeat(2 ** 20))], []]), /result 0 of query 0/],
       ['a path that names no page', answer([[], [{ image_file: './img/.jpg' }]]), /result 0 of query 1/],

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import type { FailureSource } from '../../src/rollouts/rollout.ts';
 import type { Trajectory } from '../../src/trainer/trajectory.ts';
 
-/** Negative zero is no reward: `trajectoryOf` never gives it. */
+/** Negative zero is not a reward: `trajectoryOf` never gives it. */
 const number = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0);
 const count = fc.nat({ max: 1e6 });
 

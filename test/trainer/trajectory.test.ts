@@ -136,7 +136,7 @@ describe('unpaid', () => {
     expect(unpaid(FAILED)).toBe(FAILED);
   });
 
-  it('leaves a rollout that has finished and is no demonstration', () => {
+  it('leaves a rollout that has finished and is not a demonstration', () => {
     const owed = unpaid(trajectory('1/0'));
     const kinds = [owed, trajectory('1/0'), FAILED, DEMONSTRATION].map((each) => [isFinished(each), isDemonstration(each)]);
     expect(kinds).toEqual([

@@ -9,7 +9,7 @@ import { resultsFiles } from '../../reports/evaluation/results-files.ts';
 import type { EvaluationOutcome } from './run-evaluation.ts';
 import type { PlannedRun } from './toml-config.ts';
 
-/** Throws ConfigError for a target that is no name, and for two runs with one target, because the second would replace the first. */
+/** Throws ConfigError for a target that is not a name, and for two runs with one target, because the second would replace the first. */
 export function checkPushTargets(runs: readonly PlannedRun[]): void {
   const seen = new Set<string>();
   for (const { settings } of runs) {

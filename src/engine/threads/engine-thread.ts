@@ -27,7 +27,7 @@ export class EngineThread implements Thread {
   }
 
   post(message: ToThread): void {
-    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is no window
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is not a window
     if (!this.#ended) this.#worker.postMessage(message);
   }
 

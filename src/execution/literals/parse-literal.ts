@@ -75,7 +75,7 @@ function sum(scanner: Scanner): LiteralNumber | null {
   if (sign === null) return left;
   const right = unsignedNumber(scanner);
   const total = right === null ? null : complexSum(left, right, sign);
-  if (total === null) throw scanner.problem('a sum that is no complex number');
+  if (total === null) throw scanner.problem('a sum that is not a complex number');
   return total;
 }
 

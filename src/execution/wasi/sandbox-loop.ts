@@ -161,7 +161,7 @@ class Exchange {
     return taken;
   }
 
-  /** The fields of the reply after its token; null if these bytes are no reply to this job. */
+  /** The fields of the reply after its token; null if these bytes are not a reply to this job. */
   reply(bytes: Uint8Array): readonly Uint8Array[] | null {
     if (bytes.length > this.job.replyBytes || !Buffer.from(bytes.subarray(0, REPLY_HEAD)).includes(this.#token)) return null;
     return decodeFrame(bytes.slice())?.slice(1) ?? null;

@@ -78,7 +78,7 @@ export class SandboxThread {
       () => setImmediate(() => resolve({ kind: 'ended', failure: 'timeout', detail: `The job ran for longer than ${seconds} s.` })),
       seconds * 1000,
     );
-    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is no window
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is not a window
     this.#worker.postMessage({ ...job, fields: job.fields.map(encoded) });
     Atomics.add(this.#posted, 0, 1);
     Atomics.notify(this.#posted, 0);

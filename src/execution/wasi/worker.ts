@@ -19,7 +19,7 @@ function nextJob(): ThreadJob {
 function post(message: FromThread): void {
   const { user, system } = process.threadCpuUsage();
   setup.cpuMs[0] = (user + system) / 1000;
-  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is no window
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is not a window
   port!.postMessage(message);
 }
 

@@ -66,7 +66,7 @@ function scattered(values: readonly number[], places: readonly number[], length:
 function assertKnown(metrics: readonly string[] | null): void {
   const stranger = metrics?.find((name) => !isQaMetric(name.toLowerCase()));
   if (stranger === undefined) return;
-  const message = `evaluation.metrics has ${JSON.stringify(stranger)}, which is no metric${suggestion(stranger, QA_METRICS)}; there are ${QA_METRICS.join(', ')}`;
+  const message = `evaluation.metrics has ${JSON.stringify(stranger)}, which is not a metric${suggestion(stranger, QA_METRICS)}; there are ${QA_METRICS.join(', ')}`;
   throw new PipelineFileError(message, { fault: 'parameter' });
 }
 

@@ -13,7 +13,7 @@ export function tomlValue(value: unknown): string {
   if (value instanceof Date) return tomlString(value.toISOString());
   if (typeof value === 'number' && !Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf';
   if (typeof value !== 'number') return String(value);
-  // In TOML 1e6 is no integer. Those beyond a double's exact range must be floats.
+  // In TOML 1e6 is not an integer. Those beyond a double's exact range must be floats.
   if (Number.isInteger(value)) return Number.isSafeInteger(value) ? String(value) : value.toExponential().replace('e+', 'e');
   return settingNumber(value);
 }

@@ -8,7 +8,7 @@ const MAX_LINE_BYTES = 2 ** 28;
 const LINE_FEED = 10;
 const BYTE_ORDER_MARK = Buffer.from('\ufeff');
 
-/** What to do about a row that is no passage. */
+/** What to do about a row that is not a passage. */
 export const PASSAGE_ADVICE = 'every line must be {"id", "contents"}; other columns are named with --text, --title and --id of vf-index';
 
 /** `start`: the line's first byte in the corpus, after a byte order mark. */

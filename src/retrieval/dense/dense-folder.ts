@@ -59,7 +59,7 @@ export class DenseFolder {
     return existsSync(join(this.path, MANIFEST));
   }
 
-  /** Throws ConfigError if the folder is no dense index, or is damaged. */
+  /** Throws ConfigError if the folder is not a dense index, or is damaged. */
   manifest(): DenseManifest {
     let json: string;
     try {

@@ -122,7 +122,7 @@ function plainMessage(given: Fields, i: number): Fields {
 }
 
 /**
- * Templates require arguments as objects, but clients send them as text; text that is no object becomes an empty one. An empty list of calls counts as none. Both as
+ * Templates require arguments as objects, but clients send them as text; text that is not an object becomes an empty one. An empty list of calls counts as none. Both as
  * in vLLM.
  */
 function withParsedCalls(message: Fields, i: number): Fields {

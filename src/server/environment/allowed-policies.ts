@@ -32,7 +32,7 @@ export class AllowedPolicies {
   readonly #isOpen: boolean;
   readonly #field: string;
 
-  /** Throws ConfigError for an entry that is no host, or no variable. */
+  /** Throws ConfigError for an entry that is not a host or not a variable. */
   constructor({ allowedHosts = [], allowedKeyVariables = [], isOpen = false, field = 'policy' }: AllowedPoliciesOptions) {
     this.#hosts = allowedHosts.map((text) => placeOf(text, `--allow-policy-host ${text}`));
     this.#keys = allowedKeyVariables.map(keyVariableOf);

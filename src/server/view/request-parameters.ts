@@ -12,7 +12,7 @@ export function textParameter(c: Context, name: string): string {
   return value;
 }
 
-/** Undefined if it is missing or empty. Throws ViewRequestError for a value that is no number. */
+/** Undefined if it is missing or empty. Throws ViewRequestError for a value that is not a number. */
 export function numberParameter(c: Context, name: string, { isInteger = true } = {}): number | undefined {
   const value = optionalText(c, name);
   if (value === undefined || value === '') return undefined;

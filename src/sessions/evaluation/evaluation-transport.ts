@@ -5,7 +5,7 @@ import type { SettingNames } from '../setting-names.ts';
 import type { Surroundings } from '../surroundings.ts';
 import type { EvaluationRequest } from './evaluation-request.ts';
 
-/** The settings of all requests of an evaluation, which measures its own waits. Throws ConfigError for a wait that is no number of at least 0. */
+/** The settings of all requests of an evaluation, which measures its own waits. Throws ConfigError for a wait that is not a number of at least 0. */
 export function evaluationTransport(
   { maxWaitMs = transportSettings().maxWaitMs }: Pick<EvaluationRequest, 'maxWaitMs'>,
   { variables, names }: Pick<Surroundings, 'variables'> & { readonly names: SettingNames },

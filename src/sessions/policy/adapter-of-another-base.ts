@@ -32,7 +32,7 @@ function foundBase(adapter: string, variables: Variables): string | null {
 
 async function haveSameFiles(theirs: string, ours: string): Promise<boolean> {
   if (realpathSync(theirs) === realpathSync(ours)) return true;
-  // A folder that is no model is reported by what loads it.
+  // A folder that is not a model is reported by what loads it.
   const prints = await Promise.all([theirs, ours].map((folder) => baseFingerprint(folder).catch(() => null)));
   return prints.includes(null) || prints[0] === prints[1];
 }

@@ -14,7 +14,7 @@ export async function openBaseline(
   const [field] = Object.keys(sampling.extra ?? {});
   if (field !== undefined)
     throw new ConfigError(
-      `${field} in ${names.name('sampling')} has no effect: ${client.name} plays, which is no model. Name a model, or leave it out.`,
+      `${field} in ${names.name('sampling')} has no effect: ${client.name} plays, which is not a model. Name a model, or leave it out.`,
     );
   const notice = [
     `No model is configured, so the built-in ${how}`,

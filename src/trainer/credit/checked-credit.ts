@@ -118,7 +118,7 @@ const UNSTOPPED = new AbortController().signal;
 
 function ownFault(cause: unknown, what: string): VfError {
   if (cause instanceof TimeoutError) return new TrainingError(cause.message, { cause });
-  // `groupAdvantages` was given a value that is no number: an error of the credit, too.
+  // `groupAdvantages` was given a value that is not a number: an error of the credit, too.
   if (cause instanceof RewardError) return new TrainingError(`${what} failed: ${cause.message}`, { cause });
   if (cause instanceof VfError) return cause;
   const advice =
@@ -152,7 +152,7 @@ function assignmentProblem({ advantages, values = {}, constantReason = '' }: Cre
 
 const FORMS = 'must be a number, a list with a number for each turn, a Float64Array with a number for each token, or null to leave it out';
 
-/** Describes why it is no advantage of the rollout; null if it is one. */
+/** Describes why it is not an advantage of the rollout; null if it is one. */
 export function advantageProblem(advantage: unknown, { turns, tokens }: CreditRollout): string | null {
   if (advantage instanceof Promise) return 'is a promise; await it, with Promise.all for a list';
   const isPerToken = advantage instanceof Float64Array;

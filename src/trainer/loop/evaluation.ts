@@ -79,7 +79,7 @@ export class Evaluation {
     this.#records.row({ kind: 'evaluation', step, values: { ...values, policy_version: by, evaluation_seconds: seconds } });
   }
 
-  /** Rollouts of another version, from before a publish failed, are no part of this version's evaluation. */
+  /** Rollouts of another version, from before a publish failed, are not part of this version's evaluation. */
   async #discardOthers(step: number, version: number): Promise<void> {
     const { evaluations } = this.#records;
     if (!(await evaluations.phases()).some((each) => each.step === step)) return;

@@ -70,7 +70,7 @@ async function stoppedBy(error: Error, records: RunRecords): Promise<TrainingOut
   return await records.outcome('stopped', error);
 }
 
-/** Trains with one backend, from the last checkpoint to the last step. Throws TrainingError if the version that the last step leaves is no result. */
+/** Trains with one backend, from the last checkpoint to the last step. Throws TrainingError if the version that the last step leaves is not a result. */
 async function trainSession(run: TrainingRun, records: RunRecords, session: TrainingSession, start: SessionStart): Promise<void> {
   const { config, losses, observer } = run;
   await using parts = await startSession(run, records, session, start);

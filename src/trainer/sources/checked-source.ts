@@ -81,7 +81,7 @@ async function own<T>(method: string, module: string, run: () => Promise<T>, sig
   try {
     return await run();
   } catch (cause) {
-    // `withReward` was given a value that is no number: an error of the source, too.
+    // `withReward` was given a value that is not a number: an error of the source, too.
     if (cause instanceof RewardError) throw new TrainingError(`${method} of the source ${module} failed: ${cause.message}`, { cause });
     if (cause instanceof VfError) throw cause;
     if (signal?.aborted === true) throw new CancelledError(`Stopped in ${method} of the source ${module}`, { cause });

@@ -24,7 +24,7 @@ export interface RolloutGroupsOptions {
   readonly longest: number;
 }
 
-/** Why a rollout of another program is no part of its group: it is longer than the window, or the policy had no room for a first token in it, so that its reward is none. */
+/** Why a rollout of another program is not part of its group: it is longer than the window, or the policy had no room for a first token in it, so that its reward is none. */
 export type LeftOut = 'long' | 'unplayed';
 
 /** `onLeftOut` gets the place and the number of tokens of every rollout that is left out, and the reason. */

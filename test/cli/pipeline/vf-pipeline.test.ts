@@ -283,7 +283,7 @@ vf-pipeline: ${SEARCH_O1} can run: 11 tool steps, the tools of UltraRAG 2.0; no 
     [
       'an unknown tool',
       { yaml: steps('- benchmark.get_dta\n') },
-      /benchmark\.get_dta \(step 1\) is no tool of the server benchmark \(did you mean get_data\?\)/,
+      /benchmark\.get_dta \(step 1\) is not a tool of the server benchmark \(did you mean get_data\?\)/,
     ],
     ['an unknown server', { yaml: steps('- bench.get_data\n') }, /needs the server bench, which the file does not list/],
     [
@@ -356,7 +356,7 @@ vf-pipeline: ${SEARCH_O1} can run: 11 tool steps, the tools of UltraRAG 2.0; no 
     [
       'an unknown metric',
       { yaml: steps(`${start3}- evaluation.evaluate: {input: {pred_ls: q_ls}}\n`), set: 'evaluation.metrics=[em, rogue-1]' },
-      /evaluation\.metrics has "rogue-1", which is no metric \(did you mean rouge-1\?\)/,
+      /evaluation\.metrics has "rogue-1", which is not a metric \(did you mean rouge-1\?\)/,
     ],
     [
       'a parameter of the wrong kind',

@@ -242,7 +242,7 @@ describe('vf-rounds extract to finalize', () => {
     expect(rowsOf('out.jsonl').map(({ messages }) => messages)).toEqual(rowsOf('better.jsonl').map(({ messages }) => messages));
   });
 
-  it('refuses a row that is nested very deeply, is no demonstration or is not there, in one line that names row and key', async () => {
+  it('refuses a row that is nested very deeply, is not a demonstration or is not there, in one line that names row and key', async () => {
     const first = { uid: 'first', format_version: 'v1', messages: [{ role: 'user', content: 'q' }] };
     const demonstrations = 'The rows must be demonstrations, as "vf-rounds extract" writes them.\n';
     const deep = { ...first, uid: 'second', messages: `${'['.repeat(100_000)}${']'.repeat(100_000)}` };

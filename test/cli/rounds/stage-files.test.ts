@@ -49,7 +49,7 @@ describe('the files of a stage', () => {
     const foreign = await rounds('extract', '--trace', trace, '-o', 'mine.jsonl');
     expect(foreign).toMatchObject({
       status: 2,
-      stderr: 'vf-rounds: mine.jsonl exists and is no output of extract; name another file, or remove it\n',
+      stderr: 'vf-rounds: mine.jsonl exists and is not an output of extract; name another file, or remove it\n',
     });
     expect(readFileSync(at('mine.jsonl'), 'utf8')).toBe('precious\n');
     const self = await rounds('focus', '--trace', trace, '--rows', rows, '-o', rows);

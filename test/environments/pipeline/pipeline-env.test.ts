@@ -170,7 +170,7 @@ describe('the environment pipeline', () => {
       { files: 'x' },
       /pipeline has no argument "files" \(did you mean file\?\)\. Its arguments are file, set, tools, metric, strict_stops\./,
     ],
-    ['settings that are no list', { set: 'a.b=c' }, /set must be a list of texts such as "generation\.model_name=NAME", got "a\.b=c"/],
+    ['settings that are not a list', { set: 'a.b=c' }, /set must be a list of texts such as "generation\.model_name=NAME", got "a\.b=c"/],
     ['a setting of another server', { set: ['bench.x=1'] }, /has values for bench, which is not a server of the pipeline/],
     ['a file that does not exist', { file: 'none.yaml' }, /none\.yaml/],
     ['tools of another version', { tools: '4.0' }, /tools must be "2\.0" or "3\.0"/],

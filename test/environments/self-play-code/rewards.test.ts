@@ -20,7 +20,7 @@ describe('proposeReward', () => {
     expect([1 / 8, 7 / 8].map((accuracy) => proposeReward({ isValid: true, accuracy }))).toEqual([0.875, 0.125]);
   });
 
-  it('refuses an accuracy that is no share', () => {
+  it('refuses an accuracy that is not a share', () => {
     for (const accuracy of [NaN, -0.1, 1.1]) expect(() => proposeReward({ isValid: true, accuracy })).toThrow(RewardError);
   });
 });

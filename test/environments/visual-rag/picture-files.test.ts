@@ -56,7 +56,7 @@ describe('PictureFiles', () => {
     expect(types).toEqual(['image/jpeg', 'image/webp', 'image/png']);
   });
 
-  it('gives no bytes of a link out of the folder, nor of what is no picture', async () => {
+  it('gives no bytes of a link out of the folder, nor of what is not a picture', async () => {
     const secret = join(root, 'secret.png');
     writeFileSync(secret, PNG);
     const { files, folder } = await folderOf({ 'svg.png': Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'), 'empty.png': Buffer.alloc(0) });

@@ -155,7 +155,7 @@ describe('VisualRagEnv', () => {
     expect(rollout.metrics).toMatchObject({ format_pass: 0 });
   });
 
-  it('ends at a completion that is not true, which is no completed search', async () => {
+  it('ends at a completion that is not true, which is not a completed search', async () => {
     const rollout = await playOne(environmentWith(), [think('<search_complete>no</search_complete>')]);
     expect(rollout).toMatchObject({ stop: 'completed', state: { completed: false, searches: 0 } });
     expect(rollout.metrics).toMatchObject({ zero_search: 1, ndcg: 0 });

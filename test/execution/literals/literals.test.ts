@@ -6,7 +6,7 @@ import { literalsEqual } from '../../../src/execution/literals/literals-equal.ts
 import { parseLiteral } from '../../../src/execution/literals/parse-literal.ts';
 
 interface Golden {
-  /** `value`: as JSON, null if CPython refuses the text or it is no literal. `must`: it has to be read; texts that are literals in a wider sense need not. */
+  /** `value`: as JSON, null if CPython refuses the text or it is not a literal. `must`: it has to be read; texts that are literals in a wider sense need not. */
   readonly cases: readonly { readonly text: string; readonly value: unknown; readonly must: boolean }[];
   readonly pairs: readonly { readonly texts: readonly [string, string]; readonly equal: boolean }[];
 }

@@ -165,7 +165,7 @@ describe('parseEmbeddings', () => {
     ['zeros', body([[0, 0]]), 'all zeros'],
     ['half a number', body(['AAAA']), 'base64 of float32'],
     ['an empty vector', body([[]]), 'list of numbers'],
-    ['a text that is no base64', body(['!']), 'base64 of float32'],
+    ['a text that is not base64', body(['!']), 'base64 of float32'],
   ])('refuses %s', (_, answer, problem) => {
     expect(parseEmbeddings(answer, 1)).toMatchObject({ ok: false, problem: expect.stringContaining(problem) as string });
   });

@@ -274,7 +274,11 @@ describe('POST /v1/rollouts', () => {
   it.each([
     ['a host beyond this machine', { policy: { base_url: 'http://10.0.0.1/v1' } }, /--allow-policy-host 10\.0\.0\.1/],
     ['another scheme', { policy: { base_url: 'file:///etc/passwd' } }, /http:\/\/ or https:\/\//],
-    ['a variable that is no key', { policy: { base_url: 'http://127.0.0.1:1/v1', api_key_var: 'AWS_SECRET_ACCESS_KEY' } }, /--allow-policy-key-var/],
+    [
+      'a variable that is not a key',
+      { policy: { base_url: 'http://127.0.0.1:1/v1', api_key_var: 'AWS_SECRET_ACCESS_KEY' } },
+      /--allow-policy-key-var/,
+    ],
     ['a model that is not served', { policy: { base_url: 'http://127.0.0.1:1/v1', model: 'nobody' } }, /does not serve nobody/],
     ['an unknown row', { example_ids: ['row-0', 'nobody'] }, /^example_ids\[1\]: "nobody" is not among/],
     ['a row twice', { example_ids: ['row-0', 'row-0'] }, /occurs twice/],

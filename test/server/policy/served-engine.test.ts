@@ -47,7 +47,7 @@ describe('ServedEngine.generate', () => {
       retryable: true,
       message: expect.stringMatching(/log-probs of running requests/) as string,
     });
-    // Log-probs of the sampled tokens alone are no objects.
+    // Log-probs of the sampled tokens alone are not objects.
     running.push(small.generate([nanoRequest({ maxTokens: 10, logProbs: 0 })], { client }));
     await Promise.all(running);
     expect(await ask()).toHaveLength(2);

@@ -93,6 +93,6 @@ describe('sampling fields that nobody reads', () => {
   it('are refused for the baseline, which reads none', async () => {
     using folder = new EvalFolder();
     const { code, stderr } = await folder.run(['capitals', '-n', '1', '-p', 'baseline', '-S', '{"top_k": 5}']);
-    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringMatching(/top_k in -S has no effect: .* plays, which is no model/) });
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringMatching(/top_k in -S has no effect: .* plays, which is not a model/) });
   });
 });

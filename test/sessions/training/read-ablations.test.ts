@@ -63,7 +63,7 @@ describe('readAblations', () => {
     ['an empty sweep', 'sweep = {}', /\[ablation\.sweep\] in .* has no list to sweep/],
     ['an empty list', 'sweep = { steps = [] }', /sweep\.steps in .* must be a list of values to try, got an empty list/],
     ['a single value', 'sweep = { steps = 3 }', /sweep\.steps in .* must be a list of values to try, got a number/],
-    ['a sweep that is no table', 'seeds = 2\nsweep = 3', /\[ablation\.sweep\] in .* must be a table of lists, got a number/],
+    ['a sweep that is not a table', 'seeds = 2\nsweep = 3', /\[ablation\.sweep\] in .* must be a table of lists, got a number/],
     ['no seed', 'seeds = []', /seeds in .* must be a list of whole numbers such as \[0, 1, 2\], or their count from 1 to 1000, got \[\]/],
     ['0 seeds', 'seeds = 0', /got 0/],
     ['half a seed', 'seeds = 1.5', /got 1\.5/],

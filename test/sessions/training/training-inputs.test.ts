@@ -39,7 +39,7 @@ function written(): TrainingConfigWire {
     pages: join(folder, 'pages'),
     prompts: [file('system.txt', 'Be brief.')],
     file: file('pipeline.yaml', 'servers:\n  own: ./server.ts\npipeline: [own.ask]\n'),
-    // Rows are compared one by one; the run writes the next one; the others are no files.
+    // Rows are compared one by one; the run writes the next one; the others are not files.
     dataset: file('rows.jsonl', '{}'),
     output_path: file('out.txt', ''),
     data_split: 'test',

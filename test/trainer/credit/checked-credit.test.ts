@@ -156,7 +156,7 @@ describe('checkedCredit', () => {
     ['a promise', { advantages: [[Promise.resolve(1), 1]] }, 'advantages[0][0], of the rollout a/0, is a promise; await it'],
     ['a metric of the step', { advantages: [[1, 1]], values: { loss: 1 } }, 'the value "loss" must be called "credit/loss"'],
     ['a metric that is NaN', { advantages: [[1, 1]], values: { 'credit/a': NaN } }, 'the value "credit/a" must be a finite number, .*; got NaN'],
-    ['a reason that is no text', { advantages: [[1, 1]], constantReason: 3 }, 'constantReason must be text, got 3'],
+    ['a reason that is not text', { advantages: [[1, 1]], constantReason: 3 }, 'constantReason must be text, got 3'],
   ])('refuses %s in one line that says where', async (_, value, problem) => {
     const assigned = assigning(() => value).assign(SPOKEN);
     await expect(assigned).rejects.toThrow(ConfigError);

@@ -94,7 +94,7 @@ describe('tokens without a finite log-prob of the sampler', () => {
     ['ratio', { use: 'ratio' }, NaN],
     ['rpg', { use: 'rpg', args: { beta: 0.05, aggregation: 'role_token_mean' } }, -Infinity],
     ['rpg with a ratio of the sequence', { use: 'rpg', args: { beta: 0.05, ratio: 'sequence' } }, NaN],
-  ])('leave the update as if they were no targets, and are counted: %s', async (_, loss, value) => {
+  ])('leave the update as if they were not targets, and are counted: %s', async (_, loss, value) => {
     const config = { algorithm: { loss, old_log_probs: 'sampler', kl: { coefficient: 0 }, correction: { level: 'none' } } };
     const expected = await finalAdapter(await run(config, changing(left)), 'unigram.json');
     const clean = await rowsOf(path);

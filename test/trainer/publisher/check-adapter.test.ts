@@ -66,7 +66,7 @@ describe('checkAdapter', () => {
   it('notices files that changed after they were saved', async () => {
     const longer = adapter();
     appendFileSync(weightsOf(longer), 'x');
-    await expect(check(longer)).rejects.toThrow(/adapter_model\.safetensors .*1 byte behind its last tensor belongs to no tensor/);
+    await expect(check(longer)).rejects.toThrow(/adapter_model\.safetensors .*1 byte after its last tensor belongs to no tensor/);
     const other = adapter();
     writeFileSync(join(other.directory, 'adapter_config.json'), `${readFileSync(join(other.directory, 'adapter_config.json'), 'utf8')} `);
     await expect(check(other)).rejects.toThrow(/adapter_config\.json changed .* now has \d+$/);

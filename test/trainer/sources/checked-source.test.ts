@@ -67,7 +67,7 @@ describe('checkedSource', () => {
     await expect(source.saveState('x')).rejects.toThrow(/^saveState of the source \.\/mine\.ts failed: Error: no disk/);
   });
 
-  it('names the module where a trajectory is paid with what is no number', async () => {
+  it('names the module where a trajectory is paid with what is not a number', async () => {
     const { take } = taking(() => Promise.resolve({ trajectories: [withReward(TRAJECTORY, NaN)] }));
     await expect(take(1)).rejects.toThrow(TrainingError);
     await expect(take(1)).rejects.toThrow(

@@ -68,7 +68,7 @@ describe('readDemonstrations', () => {
     expect(validation).toEqual([]);
   });
 
-  it('refuses a file without rows, and a line that is no object', async () => {
+  it('refuses a file without rows, and a line that is not an object', async () => {
     await expect(read({ data: write(['[]']) })).rejects.toThrow(/rows\.jsonl has no supervised rows/);
     await expect(read({ data: write(['[1]']) })).rejects.toThrow(/^Line 1 of \S+rows\.jsonl is not an object, but a list\./);
   });

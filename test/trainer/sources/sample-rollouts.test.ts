@@ -403,7 +403,7 @@ describe('sampleRollouts', () => {
   });
 
   it.each<[string, () => unknown, RegExp]>([
-    ['a turn reward that is no number', () => ({ reward: NaN }), /step gave turn 1 the reward NaN\. It must be a finite number/],
+    ['a turn reward that is not a number', () => ({ reward: NaN }), /step gave turn 1 the reward NaN\. It must be a finite number/],
     ['a turn reward that is a text', () => ({ reward: '1' }), /step gave turn 1 the reward "1" \(a string\)\. It must be a finite number/],
     ['an observation that is not text', () => ({ observation: 5 }), /step gave an observation that is not text: 5\./],
     [
@@ -412,9 +412,9 @@ describe('sampleRollouts', () => {
       /messages\[0\]\.content must be a string or a list of parts, got 5/,
     ],
     ['an unknown kind', () => ({ observation: 'x', kind: 'sound' }), /an observation of the kind "sound" \(a string\)\./],
-    ['a stop condition that is no text', () => ({ done: 5 }), /step gave the stop condition 5\./],
+    ['a stop condition that is not text', () => ({ done: 5 }), /step gave the stop condition 5\./],
     ['nothing', () => undefined, /envResponse of the environment counting returned nothing\. Return an object/],
-    ['stop strings that are no list', () => ({ next: { stop: 'a' } }), /gave "a" \(a string\) as stop strings/],
+    ['stop strings that are not a list', () => ({ next: { stop: 'a' } }), /gave "a" \(a string\) as stop strings/],
   ])('stops at once where the environment returns what it must not, and names rollout and module: %s', async (_, returned, problem) => {
     class Wrong extends CountingEnv {
       protected override async envResponse(): Promise<EnvResponse> {

@@ -28,7 +28,7 @@ class WorkerThread implements Thread {
   }
 
   post(message: ToThread): void {
-    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is no window
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is not a window
     if (!this.#ended) this.#worker.postMessage(message);
   }
 

@@ -27,7 +27,7 @@ export function useLab(): Lab {
       if (data.kind === 'adapter') download(zipOf(data.files), `nano-search-seed-${seed}-step-${data.step}.zip`);
     });
     fresh.addEventListener('error', (event) => hear({ kind: 'failed', message: event.message || 'The script of the worker could not be loaded.' }));
-    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a worker is no window
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a worker is not a window
     fresh.postMessage({ kind: 'start', seed, threads, steps: null } satisfies ToLab);
   }, []);
   const stop = useCallback(() => {

@@ -116,7 +116,7 @@ function Figure({ figure, scale }: { readonly figure: HeldOutFigure | null; read
   );
 }
 
-/** The start is no version of the training, so it is never the best. */
+/** The start is not a version of the training, so it is never the best. */
 function Best({ figures: { best, isStartBest } }: { readonly figures: HeldOutFigures }): VNode {
   if (isStartBest)
     return (

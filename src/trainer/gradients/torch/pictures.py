@@ -21,7 +21,7 @@ from failure import bad_input
 
 EXTENSIONS = ("png", "jpg", "webp")
 FORMATS = ("PNG", "JPEG", "WEBP")
-# A larger file is no picture that a model could be shown.
+# A larger file is not a picture that a model could be shown.
 MAX_BYTES = 1 << 28
 PROCESSOR = "preprocessor_config.json"
 

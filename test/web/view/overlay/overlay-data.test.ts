@@ -67,7 +67,7 @@ describe('overlaidCurves', () => {
     expect(curves[1]!.bounds).toEqual([null, [0.4, 0.6], null]);
   });
 
-  it('means over seeds only where each of them has a value, from the lowest to the highest; a missing metric is no zero', () => {
+  it('means over seeds only where each of them has a value, from the lowest to the highest; a missing metric is not a zero', () => {
     const members = [1, 2, 3].map((seed) =>
       run(`r${seed}`, { seed, lines: [step(1, { kl: seed, reward_mean: 0 }), ...(seed < 3 ? [step(2, { kl: 9, reward_mean: 0 })] : [])] }),
     );
