@@ -66,7 +66,7 @@ npx --no-install vf-seed worked-problems -o seed.jsonl -m nano-base 2>/dev/null 
 npx --no-install vf-train --list-presets >presets.txt
 grep -q '^search-r1 --preset search-r1-grpo$' presets.txt
 # Nothing listens there, so the check of the server fails.
-(npx --no-install vf-train search-r1 -m node_modules/vf-search/models/nano-base -b http://127.0.0.1:9/v1 -a '{"dataset":"fact-world"}' --dry-run || true) | grep -q '^1 requirement missing'
+(npx --no-install vf-train search-r1 -m node_modules/vf-search/models/nano-base -b http://127.0.0.1:9/v1 -a '{"dataset":"fact-world"}' --dry-run || true) | grep -q '^missing  server'
 npx --no-install vf-train search-r1 --preset laptop --steps 1 --set evaluation.examples=8 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
 npx --no-install vf-train grpo-000 --preset laptop -a '{"config": {"group_size": 4}}' --steps 1 --set evaluation.examples=8 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
 npx --no-install vf-train self-play-code --preset laptop -n 2 --steps 1 --set evaluation.examples=6 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
