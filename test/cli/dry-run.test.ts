@@ -1,12 +1,14 @@
 /** `--dry-run` of vf-train and vf-eval against a server that answers: this package's own. */
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type PolicyServer, startPolicyServer } from '../../src/server/policy/start-policy-server.ts';
 import { refusingUrl } from '../transport/loopback.ts';
 import { NANO_ADAPTER, writeAdapter } from '../trainer/publisher/adapter-files.ts';
+import { TemporaryFolder } from './eval/temporary-folder.ts';
 import { runInProcess } from './in-process.ts';
+import { fakeNvidiaSmi } from './train/fake-nvidia-smi.ts';
 
 const MODEL = join(import.meta.dirname, '../models/nano-base');
 const KEY = 'sk-hidden-1234567';
@@ -138,6 +140,49 @@ describe('vf-train --dry-run', () => {
     expect(stdout).toMatch(/^missing +python /m);
     expect(stdout).toMatch(/^missing +vllm /m);
     expect(code).toBe(2);
+  });
+
+  it('sums tokens, GPU hours and their price over the runs of an ablation', { tags: 'long' }, async () => {
+    using own = new TemporaryFolder();
+    const tools = join(own.path, 'tools');
+    mkdirSync(tools);
+    fakeNvidiaSmi(tools, [{ gib: 80 }]);
+    const base = `steps = 5\n[environment]\nid = "search-r1"\nargs = { dataset = "fact-world" }\n[model]\npath = "${MODEL}"\n[policy.launch]\n`;
+    own.write('one.toml', base);
+    own.write('three.toml', `${base}[[ablation]]\nseeds = 3\n`);
+    const play = (...words: readonly string[]) =>
+      runInProcess('vf-train', [...words, '--dry-run', '--gpu-price', '2'], {
+        cwd: own.path,
+        env: { HOME: own.path, PATH: `${tools}:/usr/bin:/bin` },
+      });
+    const [one, all] = [await play('one.toml'), await play('three.toml', '--json')];
+    const [, price] = /, 5 steps .+, \$(\S+) on 1 GPU/.exec(one.stdout)!;
+    const [ablation] = (JSON.parse(all.stdout) as { ablations: { usd: number; gpu_hours: number; most_tokens: number | null }[] }).ablations;
+    expect(ablation!.usd / 3 / Number(price)).toBeCloseTo(1, 1);
+    expect(ablation!.gpu_hours).toBeCloseTo(ablation!.usd / 2, 9);
+  });
+
+  it('finds supervised rows beyond the window before anything starts, as the run does', async () => {
+    using own = new TemporaryFolder();
+    const row = (i: number) => JSON.stringify({ prompt: 'Who? ', completion: 'I '.repeat(i < 2 ? 1 : 3000) });
+    const said = async (rows: readonly number[], ...flags: readonly string[]) => {
+      own.write('rows.jsonl', rows.map(row).join('\n'));
+      const words = [environment, '-m', MODEL, '--steps', '0', '--sft', 'rows.jsonl', '--set', 'sft.steps=1', '--plain', ...flags];
+      // A backend that cannot start.
+      const { code, stderr } = await runInProcess('vf-train', [...words, '--set', 'backend.kind="torch"', '--python', '/nowhere/python'], {
+        cwd: own.path,
+        env: { HOME: own.path },
+      });
+      return { code, stderr };
+    };
+    const all = { code: 2, stderr: expect.stringMatching(/Every supervised row is longer than 2,048 tokens; shorten the rows$/m) };
+    expect(await said([2, 3], '--dry-run')).toEqual(all);
+    expect(await said([2, 3])).toEqual(all);
+    const some = expect.stringMatching(/left out 2 of 3 supervised rows: longer than 2,048 tokens$/m);
+    expect((await said([1, 2, 3], '--dry-run')).stderr).toEqual(some);
+    const { stderr } = await said([1, 2, 3]);
+    expect(stderr).toEqual(some);
+    expect(stderr).toMatch(/\/nowhere\/python/);
   });
 
   it('passes an adapter of the base, and names what does not fit in one of another', async () => {

@@ -8,7 +8,7 @@ import { findEnvironment } from '../../registry/find-environment.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import type { PromptRow } from '../../schemas/demonstration-row.ts';
 import { modelFacts } from '../../files/model-facts.ts';
-import { openDemonstrationTokenizer } from '../../sessions/training/open-demonstrations.ts';
+import { openDemonstrationTokenizer } from '../../sessions/training/demonstration-tokenizer.ts';
 import { demonstrationOf } from '../../trainer/sources/demonstration.ts';
 import type { CommandContext } from '../command-line.ts';
 import { writeOutput } from '../write-output.ts';

@@ -1,16 +1,13 @@
 /** Tokenises the supervised rows of a run: with the policy that samples, or on this machine if no server is needed. */
-import type { Environment, TurnFormat } from '../../core/environment.ts';
+import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { ImageSizes } from '../../core/image-size.ts';
-import type { RenderedTokens } from '../../core/message.ts';
 import { modelFacts } from '../../files/model-facts.ts';
-import { plural } from '../../reports/text/number-text.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { modelFolder } from '../policy/model-folder.ts';
-import { localTokenizerHash } from '../policy/local-tokenizer-hash.ts';
 import { demonstrationPictures } from './demonstration-pictures.ts';
-import { openLocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
-import type { EncodedText } from '../../tokenizer/policy-tokenizer.ts';
+import { openDemonstrationTokenizer } from './demonstration-tokenizer.ts';
+import { allTooLongError, leftOutText, lengthLimit, measureDemonstrations } from './supervised-lengths.ts';
 import { assertInVocabulary } from '../../trainer/sources/assert-in-vocabulary.ts';
 import { demonstrationOf, type DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
 import { type Demonstrations, type ReadDemonstration, readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
@@ -29,15 +26,24 @@ export interface DemonstrationOptions {
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** Gets a line about rows that are left out. */
   readonly warn: (line: string) => void;
+  readonly signal: AbortSignal;
 }
 
-/** Reads the rows of `[sft]`. Throws ConfigError for a row that cannot be read. */
+/** Reads and measures the rows of `[sft]`. Throws ConfigError for a row that cannot be read, and if all are too long. */
 export async function openDemonstrations(
   config: TrainingConfig,
   environment: Environment,
-  options: DemonstrationOptions,
+  given: DemonstrationOptions,
 ): Promise<OpenedDemonstrations> {
   const rows = await readDemonstrations(config);
+  const said = new Set<string>();
+  // Rows are measured again by the tokens of the session.
+  const warn = (line: string) => {
+    if (!said.has(line)) given.warn(line);
+    said.add(line);
+  };
+  const options = { ...given, warn };
+  await measureDemonstrations(rows, { config, environment }, options);
   let done: Promise<DemonstrationSet> | null = null;
   return {
     tokenise: (session, signal) => {
@@ -53,7 +59,6 @@ interface Tokenising extends DemonstrationOptions {
   readonly config: TrainingConfig;
   readonly environment: Environment;
   readonly session: TrainingSession;
-  readonly signal: AbortSignal;
 }
 
 async function tokenised(rows: Demonstrations, given: Tokenising): Promise<DemonstrationSet> {
@@ -61,10 +66,7 @@ async function tokenised(rows: Demonstrations, given: Tokenising): Promise<Demon
   const { contextLength } = modelFacts(modelFolder(config.model.path, variables));
   // The same with and without a server, whose window may be smaller than the model's.
   const windows = [contextLength, session.client.capabilities.maxModelLen, session.backend.capabilities.maxTokens];
-  const limit = Math.min(config.sft.maxLength ?? Infinity, ...windows.map((window) => window ?? Infinity));
-  const { maxLength } = config.sft;
-  if (maxLength !== null && maxLength > limit)
-    given.warn(`sft.max_length is ${maxLength}, but the window is ${plural(limit, 'token')}, so that rows may have that many`);
+  const limit = lengthLimit(config.sft, windows, given.warn);
   const pictures = await picturesOf(config, environment, session.client.capabilities.imageTokens ?? null);
   if (session.isServed === false) {
     const tokenizer = { ...(await openDemonstrationTokenizer(config.model.path, environment.turnFormat)), ...pictures };
@@ -114,28 +116,7 @@ async function within(
   const { vocabularySize: vocabulary } = modelFacts(modelFolder(config.model.path, variables));
   for (const { ids, groupId: place } of made) assertInVocabulary(ids, vocabulary, place);
   const kept = made.filter(({ ids }) => ids.length <= limit);
-  if (kept.length < made.length)
-    warn(`left out ${made.length - kept.length} of ${plural(made.length, 'supervised row')}: longer than ${plural(limit, 'token')}`);
-  if (rows.length > 0 && kept.length === 0)
-    throw new ConfigError(
-      `Every supervised row is longer than ${plural(limit, 'token')}; ${limit === config.sft.maxLength ? 'raise sft.max_length or ' : ''}shorten the rows`,
-    );
+  if (rows.length > 0 && kept.length === 0) throw allTooLongError(limit, config.sft);
+  if (kept.length < made.length) warn(leftOutText(made.length - kept.length, made.length, limit));
   return kept;
-}
-
-/** Tokenises supervised rows on this machine, with the tokenizer in a model's directory. Rejects with ConfigError if it cannot be read. */
-export async function openDemonstrationTokenizer(path: string, turnFormat: TurnFormat): Promise<DemonstrationTokenizer> {
-  const tokenizer = await openLocalTokenizer(path);
-  return {
-    render: async (messages, options) => rendered(await tokenizer.render(messages, options)),
-    renderNext: async (history, next, options) => rendered(await tokenizer.renderNext(history, next, options)),
-    encode: async (text) => (await tokenizer.encode(text)).ids,
-    closingTokenId: await tokenizer.closingToken(),
-    tokenizerHash: await localTokenizerHash(path),
-    turnFormat,
-  };
-}
-
-function rendered({ images = [], ...encoded }: EncodedText): RenderedTokens {
-  return { ...encoded, images };
 }

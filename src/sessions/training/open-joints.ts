@@ -157,7 +157,11 @@ function rolesOfRows({ train }: Environment): PlayedRoles {
   return Object.fromEntries([...roles].map((role) => [role, {}]));
 }
 
-async function rolloutsOf(path: string, config: TrainingConfig, { variables, warn }: DemonstrationOptions): Promise<CreateSource> {
+async function rolloutsOf(
+  path: string,
+  config: TrainingConfig,
+  { variables, warn }: Pick<DemonstrationOptions, 'variables' | 'warn'>,
+): Promise<CreateSource> {
   const { rollouts, model, steps } = config;
   const isStream = path === '-';
   const tokenizerHash = await localTokenizerHash(model.path);

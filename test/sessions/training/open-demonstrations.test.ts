@@ -31,6 +31,7 @@ describe('openDemonstrations', () => {
       const opened = await openDemonstrations(someConfig({ model: { path }, steps: 0, sft: { data, steps: 1, ...sft } }), environment, {
         variables: {},
         warn: (line) => lines.push(line),
+        signal: new AbortController().signal,
       });
       const { training } = await opened.tokenise(session as unknown as TrainingSession, new AbortController().signal);
       expect(training.map(({ ids }) => ids.length)).toEqual([limit, 2]);

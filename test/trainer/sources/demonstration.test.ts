@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { PolicyVersions } from '../../../src/clients/policy-versions.ts';
-import { openDemonstrationTokenizer } from '../../../src/sessions/training/open-demonstrations.ts';
+import { openDemonstrationTokenizer } from '../../../src/sessions/training/demonstration-tokenizer.ts';
 import { ScriptedClient } from '../../../src/clients/scripted.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { runRollouts } from '../../../src/rollouts/run-rollouts.ts';
