@@ -6,6 +6,7 @@
  */
 import { getSystemErrorMessage } from 'node:util';
 import { CancelledError, ConfigError, errorMessage, firstError, stackTrace, VfError } from '../core/errors.ts';
+import { countText } from '../core/count-text.ts';
 import { isDiskFull } from '../files/disk-full.ts';
 import { unmarked } from '../transport/quotes.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
@@ -200,7 +201,7 @@ const LONGEST_LINE = 5000;
 /** Turns line feeds into spaces, escapes every other character on which a terminal would act, and leaves out the middle of a text that no reader would read. */
 function oneLine(text: string): string {
   const rest = text.length - LONGEST_LINE;
-  const shown = rest <= 0 ? text : `${text.slice(0, LONGEST_LINE - 1000)} … ${rest} characters left out … ${text.slice(-1000)}`;
+  const shown = rest <= 0 ? text : `${text.slice(0, LONGEST_LINE - 1000)} … ${countText(rest)} characters left out … ${text.slice(-1000)}`;
   return escapeControls(shown.replace(/\s*[\r\n]\s*/g, ' '));
 }
 

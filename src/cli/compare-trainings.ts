@@ -7,7 +7,7 @@ import { readComparedTrainings } from '../reports/comparison/compared-training.t
 import { trainingComparisonMarkdown } from '../reports/comparison/training-comparison-markdown.ts';
 import { trainingComparisonText } from '../reports/comparison/training-comparison-text.ts';
 import { paintFor } from '../reports/text/paint.ts';
-import { printable } from '../reports/text/terminal-text.ts';
+import { jsonLine, printable } from '../reports/text/terminal-text.ts';
 import { trainingComparisonToWire } from '../schemas/training-comparison.ts';
 import { isAblation, readAblation } from '../trainer/records/ablation-directory.ts';
 import { trainingPaths } from '../trainer/records/training-directory.ts';
@@ -42,7 +42,7 @@ export async function compareTrainings(
   const comparison = await compare(runs, options);
   const [only] = directories;
   const title = directories.length === 1 ? (await readAblation(only!)).name : 'trainings';
-  if (json) process.stdout.write(`${JSON.stringify(trainingComparisonToWire(comparison))}\n`);
+  if (json) process.stdout.write(jsonLine(trainingComparisonToWire(comparison)));
   else if (markdown) process.stdout.write(redact(trainingComparisonMarkdown(comparison, title)));
   else {
     const view = { columns: process.stdout.columns ?? 100, paint: paintFor(process.stdout, { plain: false }) };

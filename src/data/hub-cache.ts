@@ -125,7 +125,7 @@ async function writeBlob(path: string, file: string, { bytes, sha256, gitId }: B
   });
 }
 
-/** A cache may be shared by machines, and a download takes no day. */
+/** Machines may share a cache, and no download takes a day. */
 const SHARED_REST_MS = 86_400_000;
 
 /** Writes next to the target under a unique name, then renames. A killed process leaves an unfinished file, which a download of the same file removes a day later. */

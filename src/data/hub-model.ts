@@ -102,7 +102,7 @@ export async function downloadedModel({ name, revision }: HubModelName, env: Hub
   return commit !== null && isComplete(cache.snapshotFolder(commit)) ? cache.snapshotFolder(commit) : null;
 }
 
-/** HF_HUB_OFFLINE forbids to ask the hub. */
+/** True if HF_HUB_OFFLINE forbids asking the hub. */
 export function isOffline(env: HubConnectionOptions['env']): boolean {
   return /^(1|on|yes|true)$/i.test(env['HF_HUB_OFFLINE'] ?? '');
 }

@@ -2,17 +2,14 @@
 import { VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { templateVariables } from '../core/sampling.ts';
-import { countText, plural } from '../reports/text/number-text.ts';
+import { countText, plural, usdText } from '../reports/text/number-text.ts';
 import type { OpenedEvaluation } from '../sessions/evaluation/open-evaluation.ts';
 import type { Surroundings } from '../sessions/surroundings.ts';
 import { checkResultsDisk } from './check-machine.ts';
 import { absentFinding } from './check-model.ts';
 import { checkPrompts } from './check-prompts.ts';
-import { BYTES_PER_TOKEN } from './estimate-disk.ts';
+import { ASSUMED_TOKENS, BYTES_PER_TOKEN } from './estimate-disk.ts';
 import { type Finding, ok, skipped } from './finding.ts';
-
-/** Assumed length of a rollout where neither environment nor policy has a limit. */
-const ASSUMED_TOKENS = 4096;
 
 export async function* checkEvaluation(opened: OpenedEvaluation, { variables, signal }: Surroundings): AsyncGenerator<Finding, void> {
   const { request, policy, counts, target } = opened;
@@ -69,7 +66,7 @@ function priceFinding({ cost }: OpenedEvaluation): Finding {
   if (cost === null) return ok('price', 'none: no model costs anything');
   const models = [cost.policy, ...Object.values(cost.roles)];
   const unpriced = [...new Set(models.filter(({ price }) => price === null).map(({ model }) => model))];
-  if (unpriced.length > 0) return skipped('price', `not known of ${unpriced.join(', ')}: configs/endpoints.toml has none`);
-  const limit = cost.limit === null ? 'no --max-cost' : `at most ${cost.limit} US dollars`;
+  if (unpriced.length > 0) return skipped('price', `not known for ${unpriced.join(', ')}: configs/endpoints.toml has none`);
+  const limit = cost.limit === null ? 'no --max-cost' : `at most ${usdText(cost.limit)}`;
   return ok('price', `known for every model, ${limit}`);
 }

@@ -14,7 +14,7 @@ import { checkProxies } from './check-proxies.ts';
 import { checkServerPython, checkWorkerPython } from './check-python.ts';
 import { checkServers } from './check-server.ts';
 import type { DoctorTarget } from './doctor-target.ts';
-import { estimateDisk } from './estimate-disk.ts';
+import { ASSUMED_TOKENS, estimateDisk } from './estimate-disk.ts';
 import { type Finding, missing, ok, skipped } from './finding.ts';
 
 export interface CheckRunOptions {
@@ -72,9 +72,6 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
 function optional(finding: Finding): Finding {
   return finding.state === 'missing' ? skipped(finding.name, `${finding.text} (only training with PyTorch needs it)`) : finding;
 }
-
-/** Assumed length of a rollout if the environment sets no limit. */
-const ASSUMED_TOKENS = 4096;
 
 async function launchFindings(
   { config, loraRank, maxStaleness, temperature }: DoctorTarget,

@@ -23,7 +23,7 @@ import { checkPrompts } from './check-prompts.ts';
 import { checkRoles } from './check-roles.ts';
 import { checkServers, playedFindings } from './check-server.ts';
 import type { DoctorTarget } from './doctor-target.ts';
-import { estimateDisk } from './estimate-disk.ts';
+import { ASSUMED_TOKENS, estimateDisk } from './estimate-disk.ts';
 import { type Finding, ok, refusal, skipped } from './finding.ts';
 
 export interface StartCheckOptions {
@@ -39,8 +39,6 @@ export interface StartCheckOptions {
 
 /** Short, because the user waits for the result. */
 const ANSWER_MS = 20_000;
-/** Assumed length of a rollout if the environment sets no limit. */
-const ASSUMED_TOKENS = 4096;
 
 export async function* checkStart(options: StartCheckOptions): AsyncGenerator<Finding, void> {
   const { target, environment, evaluation, checked, variables, signal } = options;

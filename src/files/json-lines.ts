@@ -55,7 +55,7 @@ export async function* readLines(
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === 'EISDIR') throw new ConfigError(`${path} is a folder; name a file in it`, { cause });
     if (code !== 'ENOENT') throw new ResultsError(`Could not read ${path}: ${message}`, { cause });
-    // A file that is missing is created when the first line is written; behind a link it would be created elsewhere.
+    // A file that is missing is created when the first line is written; through a link it would be created elsewhere.
     if (isLink(path))
       throw new ConfigError(`${path} is a link to a file that does not exist. Remove the link, or restore what it leads to.`, { cause });
     if (remedy !== undefined) throw new ConfigError(`The file ${path} does not exist; ${remedy}`, { cause });

@@ -4,6 +4,7 @@
  * format's own readers refuse them.
  * Format: https://github.com/huggingface/safetensors (8 bytes of header length, a JSON header, the tensors' bytes).
  */
+import { countText } from '../core/count-text.ts';
 import { readJson } from '../core/read-json.ts';
 import type { ByteFile } from './byte-source.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -102,37 +103,32 @@ function typesOfOthers(entries: readonly [string, unknown][]): ReadonlyMap<strin
 
 function tensorEntries(entries: readonly [string, unknown][], dataStart: number, fileBytes: number): TensorEntry[] {
   const tensors = entries.map(([name, about]) => tensorEntry(name, about, dataStart, fileBytes));
-  tensors.sort((a, b) => a.start - b.start || a.end - b.end);
-  for (let i = 1; i < tensors.length; i++) {
-    const [before, after] = [tensors[i - 1]!, tensors[i]!];
-    if (after.start < before.end) throw new SafetensorsError(`the bytes of ${before.name} and ${after.name} overlap`);
-  }
-  return tensors;
+  return tensors.toSorted((a, b) => a.start - b.start || a.end - b.end);
 }
 
 /** Each byte after the header belongs to one tensor. */
 function assertCovered(entries: readonly [string, unknown][], bytes: number): void {
-  const ranges = entries.map(([name, about]) => ({ name, offsets: isObject(about) ? about['data_offsets'] : null }));
-  const known = ranges.flatMap(({ name, offsets }) => {
-    if (!isRange(offsets)) throw new SafetensorsError(`${name} must have two data_offsets, got ${JSON.stringify(offsets)}`);
-    return [{ name, begin: offsets[0], end: offsets[1] }];
+  const ranges = entries.map(([name, about]) => {
+    const [begin, end] = rangeOf(name, isObject(about) ? about['data_offsets'] : null);
+    return { name, begin, end };
   });
-  let at = 0;
-  for (const { name, begin, end } of known.toSorted((a, b) => a.begin - b.begin || a.end - b.end)) {
-    if (begin !== at) throw new SafetensorsError(begin < at ? `the bytes of ${name} overlap those of another tensor` : strayText(begin - at, name));
-    at = end;
+  let [at, last] = [0, ''];
+  for (const { name, begin, end } of ranges.toSorted((a, b) => a.begin - b.begin || a.end - b.end)) {
+    if (begin !== at) throw new SafetensorsError(begin < at ? `the bytes of ${last} and ${name} overlap` : strayText(begin - at, name));
+    [at, last] = [end, name];
   }
   if (at < bytes) throw new SafetensorsError(strayText(bytes - at, null));
-  if (at > bytes) throw new SafetensorsError(`its tensors end ${at - bytes} bytes past the end of the file; the file is truncated`);
+  if (at > bytes) throw new SafetensorsError(`its tensors end ${countText(at - bytes)} bytes past the end of the file; the file is truncated`);
 }
 
 function strayText(bytes: number, next: string | null): string {
-  const count = bytes === 1 ? '1 byte' : `${bytes} bytes`;
+  const count = bytes === 1 ? '1 byte' : `${countText(bytes)} bytes`;
   return `${count} ${next === null ? 'after its last tensor' : `before ${next}`} ${bytes === 1 ? 'belongs' : 'belong'} to no tensor; save the file again`;
 }
 
-function isRange(value: unknown): value is [number, number] {
-  return isSizes(value) && value.length === 2 && value[1]! >= value[0]!;
+function rangeOf(name: string, offsets: unknown): readonly [begin: number, end: number] {
+  if (isSizes(offsets) && offsets.length === 2 && offsets[1]! >= offsets[0]!) return [offsets[0]!, offsets[1]!];
+  throw new SafetensorsError(`${name} must have two data_offsets, got ${JSON.stringify(offsets)}`);
 }
 
 function tensorEntry(name: string, about: unknown, dataStart: number, fileBytes: number): TensorEntry {
@@ -142,8 +138,7 @@ function tensorEntry(name: string, about: unknown, dataStart: number, fileBytes:
     throw new SafetensorsError(`the dtype of ${name} must be ${Object.keys(DTYPE_BYTES).join(', ')}, got ${JSON.stringify(dtype)}`);
   }
   if (!isSizes(shape)) throw new SafetensorsError(`the shape of ${name} must be whole numbers, got ${JSON.stringify(shape)}`);
-  if (!isRange(offsets)) throw new SafetensorsError(`${name} must have two data_offsets, got ${JSON.stringify(offsets)}`);
-  const [begin, end] = [offsets[0] + dataStart, offsets[1] + dataStart];
+  const [begin, end] = rangeOf(name, offsets).map((at) => at + dataStart) as [number, number];
   const bytes = shape.reduce((product, size) => product * size, DTYPE_BYTES[dtype as TensorDtype]);
   if (end - begin !== bytes) throw new SafetensorsError(`${name} must have ${bytes} bytes, got ${end - begin}`);
   if (end > fileBytes) throw new SafetensorsError(`${name} ends at byte ${end}, but the file has only ${fileBytes} bytes; the file is truncated`);

@@ -1,6 +1,6 @@
 /**
- * The names under which files and folders are written before they get their own: `NAME.PID.tmp` next to them, or hidden, `.NAME.PID.tmp`, perhaps with six random
- * characters behind, which lets a process write the same one twice at a time. A killed process leaves them; the next one that writes NAME removes them.
+ * The names under which files and folders are written before they get their own: `NAME.PID.tmp` next to them, or hidden, `.NAME.PID.tmp`. Six random characters may follow, so
+ * that one process can write the same NAME twice at a time. A killed process leaves them; the next one that writes NAME removes them.
  */
 import { lstatSync, readdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path';
 const END = /^\.(\d+)\.tmp(-\w{6})?$/;
 
 export interface LeftOverOptions {
-  /** Only what has not changed for so long, where processes of other machines may write to the same folder. @default 0 */
+  /** Milliseconds. Only what has not changed for this long is removed, where processes of other machines may write to the same folder. @default 0 */
   readonly restMs?: number;
 }
 
@@ -33,13 +33,13 @@ export function removeLeftOvers(path: string, { restMs = 0 }: LeftOverOptions = 
 /** Paths of what killed processes left of a file or folder that was to be written at `path`. */
 export function leftOvers(path: string): readonly string[] {
   const parent = dirname(path);
-  return namesIn(parent)
+  return listedIn(parent)
     .filter((name) => isLeftOver(name, basename(path)))
     .map((name) => join(parent, name));
 }
 
 /** Some folders may be written to and not listed. */
-function namesIn(folder: string): readonly string[] {
+function listedIn(folder: string): readonly string[] {
   try {
     return readdirSync(folder);
   } catch {

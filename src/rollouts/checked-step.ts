@@ -1,4 +1,4 @@
-/** Checks what an environment's `step` and `keep` return, which may be JavaScript that no compiler has read. What is wrong is wrong again at every further attempt. */
+/** Checks what an environment's `step` and `keep` return, which may be JavaScript that no compiler has read. A fault here would come again at every further attempt. */
 import { messagesProblem } from '../core/check-messages.ts';
 import type { SegmentKind, StepResult } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';

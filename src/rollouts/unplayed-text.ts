@@ -16,7 +16,7 @@ export interface UnplayedOptions {
 
 type WindowOwner = Pick<PolicyCapabilities, 'kind' | 'maxModelLen' | 'isEmbedded'>;
 
-/** How a policy gets a larger window, as an order. Only vLLM, `vf-serve policy` and their like tell their window and have a flag for it. */
+/** How a policy gets a larger window, as an instruction. Only vLLM, `vf-serve policy` and their like tell their window and have a flag for it. */
 export function widerWindow({ kind, maxModelLen, isEmbedded = false }: WindowOwner): string {
   if (isEmbedded) return 'Use a model with a larger window, or raise the limits of the environment where these are smaller';
   return kind === 'chat' && maxModelLen === null ? 'Use a model with a larger window' : 'Serve the model with a larger window (--max-model-len)';

@@ -75,8 +75,8 @@ export async function askRows<T>(questions: readonly Question<T>[], options: Ask
 
 function failureText(failures: readonly string[], rows: number, { role, keptIn = null }: AskOptions): string {
   const what = `The role ${role} gave no usable answer to ${failures.length} of ${rows} rows, first to ${failures[0]!.replace(/\.$/, '')}`;
-  if (keptIn === null || failures.length === rows) return `${what}. Mend this, then run the command again.`;
-  return `${what}. Mend this, then run the command again: it asks for these rows alone, because ${keptIn} keeps the other answers.`;
+  if (keptIn === null || failures.length === rows) return `${what}. Fix this, then run the command again.`;
+  return `${what}. Fix this, then run the command again: it asks for these rows alone, because ${keptIn} keeps the other answers.`;
 }
 
 async function answerTo<T>(

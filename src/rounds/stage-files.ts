@@ -171,7 +171,7 @@ async function replaceStageFile(path: string, fill: Parameters<typeof replaceFil
   } catch (error) {
     if (!(error instanceof ResultsError)) throw error;
     const { message } = error.cause as Error;
-    const remedy = isDiskFull(error.cause) ? 'the disk is full. Free some space' : `${message}. Mend this`;
+    const remedy = isDiskFull(error.cause) ? 'the disk is full. Free some space' : `${message}. Fix this`;
     throw new ResultsError(`Could not write ${path}: ${remedy}, then run the command again.`, { cause: error });
   }
 }

@@ -48,7 +48,7 @@ export class Unread {
     socket.once('close', () => this.#seen.delete(socket));
   }
 
-  /** False if the request shall not be answered: its connection is cut, because too many of its requests wait. */
+  /** False if the request must not be answered: its connection is cut, because too many of its requests wait. */
   admits({ socket }: IncomingMessage, response: ServerResponse): boolean {
     // What one packet holds is parsed to its end, although the first request of it may have ended the connection.
     if (socket.destroyed) return false;

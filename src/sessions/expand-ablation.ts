@@ -27,7 +27,7 @@ export interface ExpandOptions {
   readonly nameOf?: (key: string) => string;
 }
 
-/** Runs are played one after the other, so a larger sweep is surely a mistake. */
+/** Runs are played one after the other, so a larger sweep is certainly a mistake. */
 const MOST_RUNS = 10_000;
 
 interface Axis {

@@ -74,7 +74,7 @@ export function changedInputs(before: NamedInputs, now: NamedInputs, isOther: (k
   });
 }
 
-/** @param allow the caller's word that goes on all the same, such as `add --allow-changes`; null if it has none */
+/** @param allow what the caller must do to go on with the new files, such as `add --allow-changes`; null if nothing allows it */
 export function otherInputsError(text: string, allow: string | null): ConfigError {
   const goOn = allow === null ? '' : ` ${allow} to go on with the new ones,`;
   return new ConfigError(`A resumed run must have the inputs that it began with, but ${text}. Restore the files,${goOn} or start a new run.`);

@@ -21,7 +21,7 @@ export interface SetFile {
 
 /**
  * In order: evaluations, then steps.
- * @param playedBy the version that played the evaluation after each step, as far as it is known
+ * @param playedBy the version that played the evaluation after each step, where that is known
  */
 export async function rolloutSets({ directory, kind }: FoundRun, playedBy: ReadonlyMap<number, number | null>): Promise<readonly SetFile[]> {
   if (kind === 'evaluation') {

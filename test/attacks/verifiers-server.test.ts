@@ -130,7 +130,7 @@ describe('vf-serve verifiers under attack', () => {
       await dropped;
     });
     expect(grown).toBeLessThan(150 * MEBIBYTE);
-    await until(() => server.stderr.includes('A client was hung up on: its message'));
+    await until(() => server.stderr.includes('A client was disconnected: its message'));
     await isWell();
   });
 

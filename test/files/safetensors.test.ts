@@ -26,7 +26,7 @@ describe('openSafetensors', () => {
   it.each([
     ['before the first tensor', [4, 8], [8, 12], 12, /4 bytes before a belong to no tensor/],
     ['between tensors', [0, 4], [100, 104], 104, /96 bytes before b belong to no tensor/],
-    ['after the last tensor', [0, 4], [4, 8], 1008, /1000 bytes after its last tensor belong to no tensor; save the file again/],
+    ['after the last tensor', [0, 4], [4, 8], 1008, /1,000 bytes after its last tensor belong to no tensor; save the file again/],
   ])('refuses bytes %s that belong to none', async (_, a, b, size, message) => {
     const header = headerBytes({ a: { dtype: 'F32', shape: [1], data_offsets: a }, b: { dtype: 'F16', shape: [2], data_offsets: b } });
     await expect(openSafetensors(write(header, Buffer.alloc(size)))).rejects.toThrow(message);

@@ -131,7 +131,7 @@ describe('askRows', () => {
     for (const text of [spelled, spelled.replaceAll('/', '\\/'), spelled.replace('sk', '\\u0073k')])
       expect((await answer(vetQuestion(ROW), [text], { redact })).outcome).toEqual([{ ...PASS, reasons: ['***'] }]);
     const { outcome } = await answer(vetQuestion(ROW), [`${'x'.repeat(192)} sk-a/b="c`], { redact });
-    expect((outcome as Error).message).toMatch(/It was "x{192} \*\*\*"\. Mend this/);
+    expect((outcome as Error).message).toMatch(/It was "x{192} \*\*\*"\. Fix this/);
   });
 
   it('says which rows are asked for when the command is run again, in sentences with one full stop', async () => {
@@ -151,10 +151,10 @@ describe('askRows', () => {
       return (error as Error).message.replace(/to second: .* It was "no"/, 'to second: …');
     };
     expect(await failure(rows, 'w.replies.jsonl')).toBe(
-      'The role vetter gave no usable answer to 1 of 2 rows, first to second: …. Mend this, then run the command again: it asks for these rows alone, because w.replies.jsonl keeps the other answers.',
+      'The role vetter gave no usable answer to 1 of 2 rows, first to second: …. Fix this, then run the command again: it asks for these rows alone, because w.replies.jsonl keeps the other answers.',
     );
     for (const kept of [await failure(rows, null), await failure(rows.slice(1), 'w.replies.jsonl')])
-      expect(kept).toMatch(/to second: …\. Mend this, then run the command again\.$/);
+      expect(kept).toMatch(/to second: …\. Fix this, then run the command again\.$/);
   });
 
   it('asks no further row once no later request can succeed, and waits for those that have been asked', async () => {

@@ -1,7 +1,7 @@
 /** `vf-train FILE --dry-run` of a file with `[[ablation]]`: its runs, their sizes, and whether each could begin. Samples and trains nothing. */
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { countText, figureText, plural, usdText } from '../../reports/text/number-text.ts';
-import { escapeControls, printable } from '../../reports/text/terminal-text.ts';
+import { escapeControls, jsonLine, printable } from '../../reports/text/terminal-text.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { inRun, type PlannedAblation, type PlannedTraining } from '../../sessions/training/plan-ablations.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
@@ -24,7 +24,7 @@ export async function ablationDryRun(ablations: readonly PlannedAblation[], { js
     checked.set(partsOf(planned), { which, ...(await checkedDryRun(planned.setup, { gpuPrice, push: null }, context)) });
   });
   const sums = ablations.map((ablation) => sumOf(ablation, checked, gpuPrice));
-  if (json) process.stdout.write(`${context.redact(JSON.stringify({ ablations: ablations.map((ablation, i) => toWire(ablation, sums[i]!)) }))}\n`);
+  if (json) process.stdout.write(context.redact(jsonLine({ ablations: ablations.map((ablation, i) => toWire(ablation, sums[i]!)) })));
   else {
     const texts = ablations.map((ablation, i) => ablationText(ablation, sums[i]!));
     process.stdout.write(printable(context.redact([...texts, ...[...checked.values()].map(setupText)].join('\n'))));

@@ -9,7 +9,7 @@ import { renderConfig } from '../../reports/training/render-config.ts';
 import { countText, durationText, meanText, plural } from '../../reports/text/number-text.ts';
 import { displayPath, ownCommand } from '../../reports/text/own-command.ts';
 import { paintFor } from '../../reports/text/paint.ts';
-import { escapeControls, printable } from '../../reports/text/terminal-text.ts';
+import { escapeControls, jsonLine, printable } from '../../reports/text/terminal-text.ts';
 import type { TrainingComparison } from '../../schemas/training-comparison.ts';
 import { trainingComparisonToWire } from '../../schemas/training-comparison.ts';
 import { type TrainingSummary, trainingSummaryToWire } from '../../schemas/training-summary.ts';
@@ -33,7 +33,7 @@ interface Asked {
   readonly words: readonly string[];
 }
 
-/** A sweep that is surely longer than its writer thought. */
+/** More runs than the writer of a sweep is likely to have meant. */
 const MANY_RUNS = 200;
 
 export async function runAblations(ablations: readonly PlannedAblation[], asked: Asked): Promise<number> {
@@ -46,7 +46,7 @@ export async function runAblations(ablations: readonly PlannedAblation[], asked:
     );
   if (given.action === 'show-config') {
     for (const { run, setup } of all)
-      process.stdout.write(`# ${escapeControls(run.label)}\n${renderConfig(setup, { secrets: [...setup.secrets] })}\n`);
+      process.stdout.write(printable(`# ${escapeControls(run.label)}\n${renderConfig(setup, { secrets: [...setup.secrets] })}\n`));
     return EXIT.done;
   }
   if (given.action === 'dry-run') return ablationDryRun(ablations, { json: given.display.json, gpuPrice: given.gpuPrice, context });
@@ -123,7 +123,7 @@ class AblationPlayer {
         runs: summaries.map((summary) => summary && trainingSummaryToWire(summary)),
         comparison: trainingComparisonToWire(comparison),
       }));
-      process.stdout.write(`${context.redact(JSON.stringify({ ablations }))}\n`);
+      process.stdout.write(context.redact(jsonLine({ ablations })));
     }
     if (this.#diverged.length > 0) this.#note(divergedText(this.#diverged, given.target!));
     const again = ownCommand('vf-train', [...words, '-R']);

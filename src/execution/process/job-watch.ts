@@ -23,7 +23,7 @@ export interface JobBounds {
 const LOOK_EVERY_MS = 25;
 /** Files and folders in a sandbox's /tmp: each takes about 1 KiB of the kernel's memory, also an empty one. */
 export const MOST_FILES = 1000;
-/** Looks end at so many processes, which is more than a job may have. */
+/** A look ends after this many processes, which is more than a job may have. */
 const MOST_PROCESSES = 64;
 const KIBIBYTE = 1024;
 

@@ -146,7 +146,7 @@ function collect(child: ChildProcess, { outputBytes, replyBytes }: ProcessJob, t
 
 function startError(reason: string): ExecutionError {
   const remedy = /namespace|permi|uid map/i.test(reason) ? NAMESPACES : null;
-  return new ExecutionError(`The sandbox does not start: ${reason}${remedy === null ? '' : `. To mend it, ${remedy}`}`, { remedy });
+  return new ExecutionError(`The sandbox does not start: ${reason}${remedy === null ? '' : `. To fix it, ${remedy}`}`, { remedy });
 }
 
 /** The system kills a process that takes too much memory, and uses its own signal for one that takes too much CPU time. */

@@ -37,7 +37,7 @@ export function groupText({ run, label }: Pick<TrainingGroup, 'run' | 'label'>):
   return label === '' ? run : `${run} (${label})`;
 }
 
-/** Says what the interval of a value covers: `3 seeds`, `480 rollouts`. */
+/** Says what the interval of a value covers: `3 seeds`, or `rows, 1 seed` for a single run. */
 export function coveredText(estimate: SeedEstimate | null): string {
   if (estimate === null) return '';
   return estimate.over === 'seeds' ? plural(estimate.n, 'seed') : 'rows, 1 seed';

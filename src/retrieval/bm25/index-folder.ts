@@ -20,6 +20,7 @@ import {
 import { endianness } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { countText } from '../../core/count-text.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
 import { hidden, leftOvers, removeLeftOvers, temporaryPrefix } from '../../files/temporary-names.ts';
@@ -171,7 +172,7 @@ export function readIndexFolder(path: string): OpenedIndex {
       return new Shard(read(shardFile(i), shardBytes(counts), { make: () => emptyArrays(counts), inOrder: arraysInOrder }));
     });
     const held = shards.reduce((sum, shard) => sum + shard.rows, 0);
-    if (held !== rows) return refuse(`its shards hold ${held} of its ${rows} passages`);
+    if (held !== rows) return refuse(`its shards hold ${countText(held)} of its ${countText(rows)} passages`);
     const index = new Bm25Index({ vocabulary, shards, rows, rowsWithTerms, tokens });
     return { index, manifest, passages: new PassageFile(join(path, PASSAGES), { lineStarts, lineChecksums }) };
   } catch (cause) {

@@ -23,7 +23,7 @@ export interface WireSocketOptions {
 const MESSAGE = { frames: 8, bytes: 64 * 2 ** 20 } as const;
 /** Requests of one client that the process has not read yet; further ones wait at the client. */
 const MOST_UNREAD = 256;
-/** Messages to one client that are below the outbox, which counts them no more; further unread ones wait in the outbox. */
+/** Messages to one client that ZeroMQ holds and the outbox no longer counts; further unread ones wait in the outbox. */
 const MOST_UNSENT = 8;
 /** Time for messages under way when the socket is closed. */
 const LINGER_MS = 1000;

@@ -97,6 +97,6 @@ export class ZmtpDoor {
     this.#messages.delete(client);
     if (this.#said.has(why)) return;
     this.#said.add(why);
-    this.#options.onFailure(new VfError(`A client was hung up on: ${why}`));
+    this.#options.onFailure(new VfError(`A client was disconnected: ${why}`));
   }
 }

@@ -8,6 +8,7 @@ export interface MessageLimits {
   readonly bytes: number;
 }
 
+const OTHER_PROTOCOL = 'it does not speak ZMTP 3';
 const GREETING_BYTES = 64;
 /** The greeting's fixed bytes by place, and the least version of the protocol. */
 const SIGNATURE_START = 0xff;
@@ -60,7 +61,7 @@ export class ZmtpMessage {
 
   #headFault(byte: number): string | null {
     const [flags = byte] = this.#head;
-    if (this.#head.push(byte) === 1 && (byte & ~FLAG.known) !== 0) return 'it sent what is no ZMTP 3';
+    if (this.#head.push(byte) === 1 && (byte & ~FLAG.known) !== 0) return OTHER_PROTOCOL;
     if (this.#head.length < ((flags & FLAG.long) === 0 ? 2 : 9)) return null;
     const size = this.#head.slice(1).reduce((sum, each) => sum * 256 + each, 0);
     this.#head.length = 0;
@@ -93,5 +94,5 @@ export class ZmtpMessage {
 
 function greetingFault(byte: number, at: number): string | null {
   const isWrong = (at === 0 && byte !== SIGNATURE_START) || (at === 9 && byte !== SIGNATURE_END) || (at === 10 && byte < LEAST_VERSION);
-  return isWrong ? 'it does not speak ZMTP 3' : null;
+  return isWrong ? OTHER_PROTOCOL : null;
 }

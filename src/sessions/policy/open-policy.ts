@@ -126,7 +126,7 @@ async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions):
   const policy = opened.use(
     await openEndpoint(endpointOf(embedded, model, options.names), {
       ...options,
-      sendsSeeds: true,
+      isEmbedded: true,
       vocabularySize: modelFacts(directory).vocabularySize,
     }),
   );
@@ -155,8 +155,8 @@ function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly ap
   };
 }
 
-/** `sendsSeeds`: sampling by token ids becomes a function of the run's seed. */
-type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean; readonly vocabularySize?: number | null };
+/** `isEmbedded`: the engine in this process plays, so that sampling by token ids is a function of the run's seed. */
+type EndpointOptions = OpenPolicyOptions & { readonly isEmbedded?: boolean; readonly vocabularySize?: number | null };
 
 /** `because`: the reason for chat mode although the server supports token ids. @default it does not, or chat was requested */
 type ChatOptions = OpenPolicyOptions & { readonly because?: string };
@@ -215,20 +215,20 @@ function notByTokensBecause(probe: PolicyProbe, environment: OpenPolicyOptions['
 async function openTokens(
   target: EndpointTarget,
   probe: PolicyProbe,
-  { maxRetries, maxConcurrent, maxWaitMs, environment, version = 0, cacheSalt, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
+  { maxRetries, maxConcurrent, maxWaitMs, environment, version = 0, cacheSalt, isEmbedded = false, vocabularySize: ids = null }: EndpointOptions,
 ): Promise<OpenedPolicy> {
   const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
   const { model, hasChatTemplate, chatOnlyBecause: _, dropsTools: __, chatsWithImages: ___, ...capabilities } = probe;
   const client = new VllmTokensClient({
     baseUrls: target.baseUrls,
     versions: new PolicyVersions({ version, model, ...(cacheSalt === undefined ? {} : { cacheSalt }) }),
-    capabilities: { ...capabilities, isEmbedded: sendsSeeds },
+    capabilities: { ...capabilities, isEmbedded },
     hasChatTemplate,
     headers: target.headers,
     maxRetries,
     ...(maxWaitMs !== undefined && { maxWaitMs }),
     maxConcurrentRequests: maxConcurrent,
-    sendsSeeds,
+    sendsSeeds: isEmbedded,
     vocabularySize: ids,
     ...(environment.images === undefined ? {} : { images: environment.images }),
     ...(target.apiKey === null ? {} : { apiKey: target.apiKey }),

@@ -41,7 +41,7 @@ export async function planAblations(request: TrainingRequest, options: ResolveTr
   if (target === null || !target.endsWith('.toml')) return null;
   const ablations = readAblations(target);
   if (ablations.length === 0) return null;
-  if (earlier !== null) throw new ConfigError(`-R takes no folder with ${target}, because it continues every run of the file`);
+  if (earlier !== null) throw new ConfigError(`-R takes no folder with ${target}, because it continues every run of the file. Leave the folder out`);
   const planned = [];
   for (const ablation of ablations) planned.push(await planAblation(ablation, request, options));
   return planned;

@@ -53,7 +53,7 @@ export interface TrainingSetup extends ResolvedConfig {
   readonly changes: readonly ConfigDifference[];
   /** Also other contents of the files that the configuration names. */
   readonly allowsChanges: boolean;
-  /** The caller's word that allows them, such as `add --allow-changes`. */
+  /** What the caller must do to allow them, such as `add --allow-changes`. */
   readonly allow: string;
   /** Sent to the server at policy.base_url; null sends none. */
   readonly apiKey: string | null;

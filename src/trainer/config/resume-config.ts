@@ -59,13 +59,13 @@ export interface ConfigDifference {
   readonly changeable: boolean;
 }
 
-/** The word of a command. */
+/** What a user of a command does to allow changes. */
 export const ALLOW_FLAG = 'add --allow-changes';
 
 export interface ResumeOptions {
   /** Also allow changes in [optimizer], [algorithm] and of sft.learning_rate. @default false */
   readonly allowOptimizer?: boolean;
-  /** The caller's word for it, for errors. @default 'add --allow-changes' */
+  /** What the caller must do to allow them, for errors. @default 'add --allow-changes' */
   readonly allow?: string;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Tries the credit of an environment or a module on made-up rollouts before anything is sampled, in step 0: a wrong shape, NaN, a changed batch or an error ends the
- * set-up, not the first step. An instance of its own is tried, so that the run's has no memory of it. It says nothing of whether the credit is a good one.
+ * set-up, not the first step. An instance of its own is tried, so that the run's has no memory of it. It cannot tell whether the credit is a good one.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -184,10 +184,10 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
   async rename(name: string): Promise<void> {
     // JSON's escapes are valid TOML.
     const line = `name = ${JSON.stringify(name)}`;
-    const [head = ''] = (await this.readConfig()).split(/^\[/m, 1);
+    const text = await this.readConfig();
+    const [head = ''] = text.split(/^\[/m, 1);
     const renamed = /^name *=.*$/m.test(head) ? head.replace(/^name *=.*$/m, () => line) : `${line}\n${head}`;
-    const rest = (await this.readConfig()).slice(head.length);
-    await replaceFile(this.paths.config, (write) => write(Buffer.from(`${renamed}${rest}`, 'utf8')));
+    await replaceFile(this.paths.config, (write) => write(Buffer.from(`${renamed}${text.slice(head.length)}`, 'utf8')));
     await this.#save({ ...this.#run, name });
   }
 

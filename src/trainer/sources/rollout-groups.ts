@@ -1,4 +1,5 @@
 /** Reads groups of rollouts in the form of `vf-export`, and refuses every line that cannot be trained on. */
+import { countText } from '../../core/count-text.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { exportProblem, type RolloutExport, RolloutExportSchema } from '../../schemas/rollout-export.ts';
 import { parseWire } from '../../schemas/results.ts';
@@ -24,7 +25,7 @@ export interface RolloutGroupsOptions {
   readonly longest: number;
 }
 
-/** Why a rollout of another program is not part of its group: it is longer than the window, or the policy had no room for a first token in it, so that its reward is none. */
+/** Why a rollout of another program is not part of its group: it is longer than the window, or the policy had no room for a first token in it, so that it has no reward. */
 export type LeftOut = 'long' | 'unplayed';
 
 /** `onLeftOut` gets the place and the number of tokens of every rollout that is left out, and the reason. */
@@ -87,7 +88,12 @@ export async function assertFillsSteps(
 }
 
 export function leftOutText(leftOut: number): string {
-  return leftOut === 0 ? '' : `, without ${leftOut} rollouts that are longer than the model's window or were never played`;
+  if (leftOut === 0) return '';
+  const which =
+    leftOut === 1
+      ? "1 rollout that is longer than the model's window or was"
+      : `${countText(leftOut)} rollouts that are longer than the model's window or were`;
+  return `, without ${which} never played`;
 }
 
 function leftOutBecause({ ids, targets, stop }: Trajectory, longest: number): LeftOut | null {

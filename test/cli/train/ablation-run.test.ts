@@ -132,14 +132,14 @@ describe('vf-train with [[ablation]]', { timeout: 180_000 }, () => {
     write(SMALL + RATES);
     const { code, stdout } = await command('vf-train', 'rates.toml', '--dry-run');
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^two rates: 4 runs, 8 steps, 32 rollouts to train on \(at most 133,120 tokens\)$/m);
+    expect(stdout).toMatch(/^two rates: 4 runs, 8 steps, 32 rollouts to train on \(at most 65,536 tokens\)$/m);
     expect(stdout).toMatch(/^ +2 {2}lr 0\.001, seed 3 {2}2 steps, 8 rollouts$/m);
     expect(stdout.match(/^Checked$/gm)).toHaveLength(1);
     expect(existsSync(join(folder.path, 'train'))).toBe(false);
     const json = await command('vf-train', 'rates.toml', '--dry-run', '--json');
     expect(JSON.parse(json.stdout)).toMatchObject({
       ablations: [
-        { name: 'two rates', most_tokens: 133_120, gpu_hours: null, usd: null, runs: [{ settings: { seed: 0 }, state: 'planned' }, {}, {}, {}] },
+        { name: 'two rates', most_tokens: 65_536, gpu_hours: null, usd: null, runs: [{ settings: { seed: 0 }, state: 'planned' }, {}, {}, {}] },
       ],
     });
   });

@@ -78,7 +78,7 @@ describe('ZmtpDoor', () => {
     ['frames that are too large together', [GREETING, READY, frame(600_000), frame(600_000)], /larger than 1 MiB/],
     ['a frame that announces too much', [GREETING, READY, frame(0).fill(0xff, 1)], /larger than 1 MiB/],
     ['a command of a megabyte', [GREETING, Buffer.from([6, 0, 0, 0, 0, 0, 16, 0, 0])], /a command that is too large/],
-    ['flags that no frame has', [GREETING, READY, Buffer.from([0xf8])], /no ZMTP 3/],
+    ['flags that no frame has', [GREETING, READY, Buffer.from([0xf8])], /not speak ZMTP 3/],
     ['another protocol', [Buffer.from('GET / HTTP/1.1\r\n\r\n')], /does not speak ZMTP 3/],
     ['an older version of the protocol', [GREETING.subarray(0, 10), Buffer.from([1])], /does not speak ZMTP 3/],
   ])('hangs up on %s, and serves others', async (_, parts, reason) => {
