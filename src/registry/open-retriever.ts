@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { checkOptions, type OptionKinds } from '../core/check-options.ts';
 import { ConfigError, RetrievalError } from '../core/errors.ts';
 import { bundledPath, questionSets, readBundledManifest } from '../data/bundled.ts';
+import { finishReplacement } from '../files/replaced-folder.ts';
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
 import type { PassageColumns } from '../schemas/passage-row.ts';
 import { isBusy } from '../transport/retry.ts';
@@ -151,6 +152,7 @@ function assertUsed(engine: string, { columns = {}, passages, ...options }: Open
 }
 
 async function openVectors(engine: 'dense' | 'hybrid', { corpus, env = process.env, ...options }: OpenRetrieverOptions): Promise<Retriever> {
+  if (corpus !== undefined) finishReplacement(corpus);
   if (corpus === undefined || !existsSync(corpus)) {
     const what = corpus === undefined ? 'needs an index with vectors as its corpus' : `has no index ${JSON.stringify(corpus)}`;
     throw new ConfigError(`The engine ${engine} ${what}. Make one: vf-index corpus.jsonl -o corpus.dense --dense <url> -m <model>`);
@@ -164,7 +166,7 @@ async function corpusPath(corpus: string): Promise<string> {
   const manifest = await readBundledManifest();
   const bundled = Object.hasOwn(manifest.datasets, corpus) ? manifest.datasets[corpus]! : { corpus: null };
   if (bundled.corpus !== null) return (await bundledPath(bundled, bundled.corpus)).path;
-  if (!existsSync(corpus)) (await import('../retrieval/bm25/index-folder.ts')).finishReplacement(corpus);
+  finishReplacement(corpus);
   if (existsSync(corpus)) return corpus;
   const known = questionSets(manifest).toSorted().join(', ');
   const remedy = /^https?:/i.test(corpus) ? ' Pass the URL of a server as the retriever URL.' : '';

@@ -42,7 +42,8 @@ export async function indexDense(corpus: string, options: DenseOptions, progress
   });
   const startedAt = performance.now();
   const notices: string[] = [];
-  context.onInterrupt = () => context.note('vf-index: stopping; the same command goes on from here');
+  const again = `the same command${force ? ' without --force' : ''}`;
+  context.onInterrupt = () => context.note(`vf-index: stopping; ${again} goes on from here`);
   try {
     const manifest = await buildDenseIndex({
       ...corpusOf(corpus, options),

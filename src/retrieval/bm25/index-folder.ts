@@ -12,7 +12,6 @@ import {
   openSync,
   readdirSync,
   readSync,
-  renameSync,
   rmSync,
   writeFileSync,
   writeSync,
@@ -23,7 +22,8 @@ import { crc32 } from 'node:zlib';
 import { countText } from '../../core/count-text.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
-import { hidden, leftOvers, removeLeftOvers, temporaryPrefix } from '../../files/temporary-names.ts';
+import { finishReplacement, putInPlace, REPLACING } from '../../files/replaced-folder.ts';
+import { hidden, removeLeftOvers, temporaryPrefix } from '../../files/temporary-names.ts';
 import { Bm25Index, type Bm25Parameters } from './bm25-index.ts';
 import type { CorpusFacts } from './corpus-stream.ts';
 import { ANALYZER } from './english-analyzer.ts';
@@ -39,8 +39,6 @@ const LINE_STARTS = 'passages.starts';
 const LINE_CHECKSUMS = 'passages.crc32';
 const TERMS = 'terms.txt';
 const shardFile = (i: number): string => `shard-${i}.bin`;
-/** The index that a new one replaces, in the temporary folder. */
-const REPLACED = 'old';
 /** Bytes per system call, which must be below 2 GiB. */
 const BLOCK_BYTES = 2 ** 26;
 
@@ -66,7 +64,7 @@ export class IndexWriter {
     if (!existsSync(parent)) throw new ConfigError(`The parent folder ${parent} of the index does not exist; create it, or choose another folder.`);
     removeLeftOvers(this.#target);
     this.#temporary = mkdtempSync(temporaryPrefix(hidden(this.#target)));
-    this.#folder = join(this.#temporary, 'index');
+    this.#folder = join(this.#temporary, REPLACING);
     mkdirSync(this.#folder);
     this.#passages = openSync(join(this.#folder, PASSAGES), 'wx');
   }
@@ -132,12 +130,8 @@ export class IndexWriter {
   }
 
   #rename(): void {
-    if (existsSync(this.#target)) {
-      assertReplaceable(this.#target, this.#overwrites);
-      renameSync(this.#target, join(this.#temporary, REPLACED));
-    }
-    renameSync(this.#folder, this.#target);
-    rmSync(this.#temporary, { recursive: true, force: true });
+    if (existsSync(this.#target)) assertReplaceable(this.#target, this.#overwrites);
+    putInPlace(this.#temporary, this.#target);
   }
 }
 
@@ -191,14 +185,6 @@ export function indexManifest(path: string): IndexManifest {
 
 function unusable(path: string, problem: string, cause?: unknown): ConfigError {
   return new ConfigError(`${path} is not a usable index: ${problem}. Build it again: vf-index <corpus.jsonl> -o ${path} --force`, { cause });
-}
-
-/** A process that was killed after it had moved the old index away, and before the new one had its name, left neither there: puts the new one, which is whole, in its place. */
-export function finishReplacement(path: string): void {
-  const target = resolve(path);
-  if (existsSync(target)) return;
-  const left = leftOvers(target).find((each) => existsSync(join(each, REPLACED)) && isIndexFolder(join(each, 'index')));
-  if (left !== undefined) renameSync(join(left, 'index'), target);
 }
 
 /** True if the folder contains an index's files, complete or not. */

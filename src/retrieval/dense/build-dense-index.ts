@@ -2,12 +2,15 @@
  * Embeds a corpus into the folder of a dense index. Passages stream through: memory holds a batch of them, whatever the size of the corpus. Written batches stay, so
  * that a killed build goes on where it stopped.
  */
+import { existsSync, realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { ConfigError } from '../../core/errors.ts';
 import { unlessDiskFull } from '../../files/disk-full.ts';
 import { makeFolder } from '../../files/make-folder.ts';
+import { finishReplacement, replaceFolder } from '../../files/replaced-folder.ts';
 import { lockRun } from '../../files/run-lock.ts';
+import { hidden, removeLeftOvers } from '../../files/temporary-names.ts';
 import { buildIndexFolder } from '../bm25/build-index-folder.ts';
 import { type CorpusProgress, type CorpusStreamOptions, streamCorpus } from '../bm25/corpus-stream.ts';
 import { openCorpus, type OpenCorpusOptions } from '../bm25/open-corpus.ts';
@@ -35,7 +38,7 @@ export interface BuildDenseOptions extends OpenCorpusOptions, Pick<CorpusStreamO
   readonly embeddingsUrl: string | null;
   /** Also a BM25 index, for hybrid retrieval. @default true */
   readonly bm25?: boolean;
-  /** Replaces an existing index, even an unfinished one. @default false */
+  /** Replaces an existing index once the new one is whole, and starts an unfinished one over. @default false */
   readonly overwrite?: boolean;
   /** @default by the number of passages */
   readonly search?: SearchKind;
@@ -54,7 +57,20 @@ export interface DenseProgress extends CorpusProgress {
 /** Throws ConfigError, RetrievalError or CancelledError; written batches stay, and the same call continues with them. */
 export async function buildDenseIndex(options: BuildDenseOptions): Promise<DenseManifest> {
   await loadLanceLibrary();
-  const folder = new DenseFolder(resolve(options.target));
+  const target = resolve(options.target);
+  finishReplacement(target);
+  removeLeftOvers(target);
+  const folder = new DenseFolder(existsSync(target) ? realpathSync(target) : target);
+  const next = new DenseFolder(`${hidden(folder.path)}.next`);
+  if (!folder.isComplete || !(options.overwrite === true || next.state() !== null)) return build(folder, options);
+  // The old index stays until the new one is whole; a replacement that was interrupted goes on without --force, as any build.
+  folder.assertReplaceable({ overwrite: true });
+  const manifest = await build(next, options);
+  replaceFolder(next.path, folder.path);
+  return manifest;
+}
+
+async function build(folder: DenseFolder, options: BuildDenseOptions): Promise<DenseManifest> {
   makeFolder(folder.path);
   await using _ = await lockRun(folder.path);
   const state = openState(folder, options);

@@ -117,14 +117,23 @@ export class DenseFolder {
     rmSync(join(this.path, BUILDING), { force: true });
   }
 
-  /** Makes way for a new index. Throws ConfigError if the folder holds anything other than an index, or one without `overwrite`. */
-  clear({ overwrite }: { readonly overwrite: boolean }): void {
-    const entries = readdirSync(this.path).filter((name) => !name.startsWith('.lock'));
+  /** Makes way for a new index. Throws ConfigError as `assertReplaceable`. */
+  clear(options: { readonly overwrite: boolean }): void {
+    this.assertReplaceable(options);
+    for (const name of this.#entries()) rmSync(join(this.path, name), { recursive: true, force: true });
+  }
+
+  /** Throws ConfigError if the folder holds anything other than an index, or one without `overwrite`. */
+  assertReplaceable({ overwrite }: { readonly overwrite: boolean }): void {
+    const entries = this.#entries();
     if (entries.length === 0) return;
     if (!entries.includes(BUILDING) && !this.#hasOwnManifest())
       throw new ConfigError(`${this.path} is not an index of vf-index, so it is not replaced. Remove it, or choose another folder.`);
     if (!overwrite) throw new ConfigError(`${this.path} already exists. Choose another folder, or replace it with --force.`);
-    for (const name of entries) rmSync(join(this.path, name), { recursive: true, force: true });
+  }
+
+  #entries(): string[] {
+    return readdirSync(this.path).filter((name) => !name.startsWith('.lock'));
   }
 
   /** Browser extensions have a file of that name, too. */

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -158,6 +158,35 @@ describe.runIf(isLanceInstalled())('vf-index --dense', () => {
     expect(await line(args(server.url))).toEqual([expect.stringMatching(/does not begin with the 40 passages that are embedded already/)]);
     const forced = await command(folder, args(server.url, '--force'));
     expect(forced).toMatchObject({ code: 0 });
+  });
+
+  it('keeps an index that --force replaces until the new one is whole, and goes on with an interrupted replacement', async () => {
+    writeFileSync(join(folder, 'kept.jsonl'), lines(words(60)));
+    await using failing = await serveEmbeddings({
+      before: ({ input }, response) => input[0]!.includes('Town 40') && (response.writeHead(400).end('{"error": "no more"}'), true),
+    });
+    const args = (url: string, ...more: string[]) => ['kept.jsonl', '-o', 'kept', '--no-bm25', '--dense', url, '-m', WORDS_MODEL, ...more];
+    const slowly = ['--batch-size', '20', '--concurrency', '1', '--write-every', '20'];
+    const rows = () => rowsOf(join(folder, 'kept/vectors'));
+    writeFileSync(join(folder, 'kept.jsonl'), lines(words(10)));
+    expect(await command(folder, args(server.url))).toMatchObject({ code: 0 });
+    writeFileSync(join(folder, 'kept.jsonl'), lines(words(60)));
+    expect(await command(folder, args(server.url))).toMatchObject({ code: 2, stderr: expect.stringContaining('already exists') });
+    expect(await command(folder, args(failing.url, ...slowly, '--force'))).toMatchObject({ code: 1 });
+    expect(await rows()).toBe(10);
+    const resumed = await command(folder, args(server.url, ...slowly));
+    expect(resumed).toMatchObject({ code: 0, stderr: expect.stringContaining('going on after 40 passages') });
+    expect(await rows()).toBe(60);
+    expect(readdirSync(folder).filter((name) => name.includes('kept'))).toEqual(['kept', 'kept.jsonl']);
+
+    // As a kill between the two renames leaves it.
+    const left = join(folder, '.kept.999999999.tmp-abcdef');
+    mkdirSync(left);
+    cpSync(join(folder, 'kept'), join(left, 'index'), { recursive: true });
+    renameSync(join(folder, 'kept'), join(left, 'old'));
+    const retriever = await openRetriever({ engine: 'dense', corpus: join(folder, 'kept'), env: {} });
+    await retriever.close();
+    expect(await rows()).toBe(60);
   });
 
   it('says in one line what cannot be done (exit 2)', async () => {
