@@ -31,7 +31,7 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
   constructor(name: string, rows: readonly R[]) {
     if (!Array.isArray(rows)) throw new ConfigError(`The rows of ${name} must be a list, got ${kindOf(rows)}`);
     for (const [place, row] of rows.entries()) {
-      const problem = idProblem(row) ?? messagesProblem(row.prompt, 'prompt') ?? fieldProblem(row);
+      const problem = rowProblem(row);
       if (problem === null) continue;
       const shown = JSON.stringify((row as Row | null)?.exampleId) ?? `at position ${place}`;
       throw new ConfigError(`Row ${shown} of ${name} cannot be played: ${problem}. Correct the row.`);
@@ -79,6 +79,11 @@ export function repeatedIdText(rows: readonly Pick<Row, 'exampleId'>[]): string 
     places.set(id, place);
   }
   return null;
+}
+
+/** Describes why it is no row; null if it is one. */
+export function rowProblem(row: Row): string | null {
+  return idProblem(row) ?? messagesProblem(row.prompt, 'prompt') ?? fieldProblem(row);
 }
 
 /** The other fields may be left out. */

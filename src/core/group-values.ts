@@ -1,6 +1,7 @@
 /** Computes the rewards and metrics that score a group together. */
 import type { Row } from './dataset.ts';
 import { RewardError } from './errors.ts';
+import { returnedText } from './returned-text.ts';
 import { finite, metricError } from './reward-errors.ts';
 import type { RewardContext, Term } from './rubric.ts';
 import type { TermPlace } from './term-place.ts';
@@ -15,14 +16,18 @@ export async function groupValues<R extends Row>(
   for (const { name, weight, group } of terms) {
     place.name = name;
     try {
-      const values = await group!(contexts);
-      if (values.length !== contexts.length)
+      const values: unknown = await group!(contexts);
+      const list = Array.isArray(values) || values instanceof Float64Array ? Array.from(values) : null;
+      if (list?.length !== contexts.length) {
+        const given = list === null ? returnedText(values) : `${list.length} numbers`;
         throw new RewardError(
-          `Group ${weight === 0 ? 'metric' : 'reward'} "${name}" gave ${values.length} numbers for ${contexts.length} rollouts. It must give one for each.`,
+          `Group ${weight === 0 ? 'metric' : 'reward'} "${name}" gave ${given} for ${contexts.length} rollouts. It must give a list with a number for each.`,
+          { isOfCode: true },
         );
+      }
       byName.set(
         name,
-        values.map((value) => finite({ name, weight }, value)),
+        list.map((value: number) => finite({ name, weight }, value)),
       );
     } catch (error) {
       byName.set(name, metricError({ name, weight }, error));

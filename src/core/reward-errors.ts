@@ -15,6 +15,7 @@ export function finite(term: NamedWeight, value: number): number {
   if (Number.isFinite(value)) return value;
   throw new RewardError(
     `${kindOf(term)} "${term.name}" gave ${returnedText(value)}, which is not a finite number. Return a number for every rollout.`,
+    { isOfCode: true },
   );
 }
 

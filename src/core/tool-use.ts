@@ -6,6 +6,7 @@
  */
 import { Ajv, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { toolsProblem } from './check-tools.ts';
 import type { Row } from './dataset.ts';
 import type { EpisodeOptions, PolicyNeed, StepContext } from './environment.ts';
 import { ConfigError, EnvironmentError, ModelError, RetrievalError, RewardError, thrownText, ToolError } from './errors.ts';
@@ -13,6 +14,7 @@ import { firstRepeated } from './first-repeated.ts';
 import type { Message, MessageContent, ToolCall } from './message.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './multi-turn.ts';
 import { metric, Rubric } from './rubric.ts';
+import { returnedText } from './returned-text.ts';
 import { RubricGroup } from './rubric-group.ts';
 import { isToolCall, type ParsedToolCall, parseToolCalls, readToolCall, type ToolCallAttempt, type ToolSpec } from './tool-calls.ts';
 
@@ -83,6 +85,8 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   readonly #options: ToolOptions<R>;
 
   constructor(options: ToolOptions<R>) {
+    const problem = toolsProblem(options.tools) ?? executeProblem(options.tools);
+    if (problem !== null) throw new ConfigError(`The tools of the environment ${options.id} cannot be offered: ${problem}`);
     super({ ...options, rubric: withToolMetrics(options.rubric, options.tools) });
     const repeated = firstRepeated(options.tools.map(({ name }) => name));
     if (repeated !== undefined) throw new ConfigError(`Two tools are called "${repeated}". Rename one.`);
@@ -137,10 +141,9 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
     }
     state.calls[call.name] = (state.calls[call.name] ?? 0) + 1;
     const tool = this.tools.find((t) => t.name === call.name)!;
+    let result: unknown;
     try {
-      const result = await tool.execute(call.args, { signal, state });
-      // `stringify` returns undefined for functions and symbols.
-      return typeof result === 'string' ? result : (JSON.stringify(result ?? null) ?? String(result));
+      result = await tool.execute(call.args, { signal, state });
     } catch (thrown) {
       const error = thrown instanceof Error ? thrown : new Error(thrownText(thrown));
       // The policy must not read a server's failure as an answer: the rollout fails and gets no reward.
@@ -149,8 +152,27 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
         throw new ToolError(`Tool "${call.name}" failed: ${error.message}`, { cause: error });
       }
       state.toolErrors += 1;
-      return `Error: ${this.#options.formatError?.(error) ?? error.message}`;
+      const { formatError = ({ message }) => message } = this.#options;
+      result = formatError(error);
+      if (typeof result === 'string') return `Error: ${result}`;
+      throw new EnvironmentError(`formatError of the environment ${this.id} returned ${returnedText(result)}. Return a text`, { isOfCode: true });
     }
+    return this.#shown(result, call.name);
+  }
+
+  /** The policy must not read a fault of the tool's code as an answer, or as an error of its call. */
+  #shown(result: unknown, tool: string): string {
+    if (typeof result === 'string') return result;
+    let problem = 'has no JSON';
+    try {
+      // `stringify` returns undefined for functions and symbols.
+      const json: string | undefined = JSON.stringify(result ?? null);
+      if (json !== undefined) return json;
+    } catch (error) {
+      problem = `cannot be written as JSON (${thrownText(error).split('\n', 1)[0]})`;
+    }
+    const text = `The tool "${tool}" of the environment ${this.id} returned ${returnedText(result)}, which ${problem}. Return a text, or plain data`;
+    throw new EnvironmentError(text, { isOfCode: true });
   }
 
   #refusal(name: string, args: Record<string, unknown>): string | null {
@@ -174,6 +196,11 @@ function argumentsCheck({ name, parameters }: Tool): ValidateFunction {
       cause,
     });
   }
+}
+
+function executeProblem(tools: readonly Tool[]): string | null {
+  const odd = tools.findIndex(({ execute }) => typeof execute !== 'function');
+  return odd === -1 ? null : `tools[${odd}].execute must be a function, got ${returnedText(tools[odd]!.execute)}`;
 }
 
 function withToolMetrics<R extends Row>(rubric: Rubric<R>, tools: readonly Tool[]): Rubric<R> {

@@ -11,6 +11,7 @@ import { spelledCalls } from '../core/spelled-calls.ts';
 import { isToolCall } from '../core/tool-calls.ts';
 import { readsThoughts } from '../core/reads-thoughts.ts';
 import { ChatTranscript } from './chat-transcript.ts';
+import { checkedEpisode } from './checked-episode.ts';
 import { checkedKeep, checkedStep } from './checked-step.ts';
 import { checkedTurnReward } from './checked-turn-reward.ts';
 
@@ -33,7 +34,7 @@ const NO_LEASE: ChatLease = {
 
 export async function driveEpisode<R extends Row>(environment: Environment<R>, row: R, { seed, models, signal }: DriveOptions) {
   const episode = await environment.start(row, { random: Random.fromSeed(seed), models, signal });
-  const { prompt, tools = [], prefill, stop: stopStrings } = episode;
+  const { prompt, tools = [], prefill, stop: stopStrings } = checkedEpisode(episode);
   const transcript = new ChatTranscript(NO_LEASE, {
     prompt,
     tools,

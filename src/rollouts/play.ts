@@ -4,16 +4,14 @@
  */
 import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/policy-client.ts';
 import { openUntilAborted, untilAborted } from '../core/abort.ts';
-import { messagesProblem } from '../core/check-messages.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment, Episode, StopCondition, TurnOptions } from '../core/environment.ts';
-import { EnvironmentError } from '../core/errors.ts';
-import type { Message } from '../core/message.ts';
 import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
 import { templateVariables } from '../core/sampling.ts';
 import { CLEAN_UP_MS } from '../core/timers.ts';
 import { readsThoughts } from '../core/reads-thoughts.ts';
+import { checkedEpisode } from './checked-episode.ts';
 import { checkedKeep, checkedStep } from './checked-step.ts';
 import { playersOf } from './builtin-players.ts';
 import { withinMs } from './deadline.ts';
@@ -74,7 +72,7 @@ export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promi
 
 async function playStarted<R extends Row>(episode: Episode, options: PlayOptions<R>, record: Recorder): Promise<void> {
   const { environment, row, lease, capabilities, maxTokens, signal } = options;
-  assertMessages(episode.prompt, 'prompt');
+  checkedEpisode(episode);
   record.prompt = episode.prompt;
   record.tools = episode.tools ?? [];
   record.turnFormat = episode.turnFormat ?? environment.turnFormat;
@@ -138,12 +136,6 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
     if (stop !== null) return stop;
     turn = next;
   }
-}
-
-/** A client would fail on it with its own error, which would look like an outage of the policy. */
-function assertMessages(messages: readonly Message[], name: string): void {
-  const problem = messagesProblem(messages, name);
-  if (problem !== null) throw new EnvironmentError(`The environment gave messages that cannot be shown: ${problem}`, { isOfCode: true });
 }
 
 /** The transcript for this policy and turn format, with the first prompt rendered. */

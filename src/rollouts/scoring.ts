@@ -5,6 +5,7 @@ import type { Environment } from '../core/environment.ts';
 import { causeText, RewardError, thrownText, VfError } from '../core/errors.ts';
 import type { RolloutModels } from '../core/model.ts';
 import type { RewardContext, Rubric, Score, ScoringRunner } from '../core/rubric.ts';
+import { returnedText } from '../core/returned-text.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { Limiter } from '../core/limiter.ts';
 import { type Deadline, deadlineOf, type RunningDeadline, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
@@ -91,7 +92,10 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     const hook = async () => {
       const added = await this.#environment.finish!(context);
       if (isObject(added)) return added;
-      throw new RewardError('The finish hook of the environment returned no object. Return the fields that it adds to the state, {} for none.');
+      throw new RewardError(
+        `The finish hook of the environment returned ${returnedText(added)}. Return an object with the fields that it adds to the state, {} for none.`,
+        { isOfCode: true },
+      );
     };
     try {
       const added = await this.#runner([clock])(hook, [0], () => 'the finish hook of the environment was at work');

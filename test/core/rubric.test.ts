@@ -157,7 +157,7 @@ describe('Rubric', () => {
           own: 'Metric "own" failed: TypeError: no notes',
           none: 'Metric "none" gave NaN, which is not a finite number. Return a number for every rollout.',
           shared: 'Metric "shared" failed: TypeError: no notes',
-          short: 'Group metric "short" gave 1 numbers for 2 rollouts. It must give one for each.',
+          short: 'Group metric "short" gave 1 numbers for 2 rollouts. It must give a list with a number for each.',
         },
       },
       { reward: 2, metrics: { own: 2, length: 2 }, metricErrors: expect.objectContaining({ none: expect.any(String) }) },

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { Dataset, type Row } from '../../src/core/dataset.ts';
 import type { StepContext, StepResult } from '../../src/core/environment.ts';
-import { ModelError, RetrievalError, ToolError } from '../../src/core/errors.ts';
+import { ConfigError, ModelError, RetrievalError, ToolError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
 import { Rubric } from '../../src/core/rubric.ts';
-import { defineTool, ToolEnv, type ToolState } from '../../src/core/tool-use.ts';
+import { defineTool, type Tool, ToolEnv, type ToolState } from '../../src/core/tool-use.ts';
 
 class Outage extends Error {}
 const add = defineTool({
@@ -101,11 +101,28 @@ describe('ToolEnv', () => {
     expect(system!.content).toEqual([{ type: 'text', text: 'Look.' }, image, { type: 'text', text: expect.stringContaining('"name":"add"') }]);
   });
 
-  it('shows the model a tool result that JSON cannot express', async () => {
-    const tool = defineTool({ name: 'odd', description: 'Returns a symbol', parameters: { type: 'object' }, execute: () => Symbol('odd') });
+  const circular: Record<string, unknown> = {};
+  circular['self'] = circular;
+  it.each<[string, () => unknown, RegExp]>([
+    ['a symbol', () => Symbol('odd'), /The tool "odd" of the environment odd returned a symbol, which has no JSON\. Return a text, or plain data$/],
+    ['a function', () => async () => () => 'later', /returned a function, which has no JSON/],
+    ['a bigint', () => 10n, /returned a bigint, which cannot be written as JSON \(.*BigInt\)/],
+    ['itself', () => circular, /returned an object, which cannot be written as JSON \(.*circular/],
+  ])('fails on a tool that returns %s: the model neither reads the code nor is blamed for it', async (_, execute, problem) => {
+    const tool = defineTool({ name: 'odd', description: 'Odd', parameters: { type: 'object' }, execute: () => execute() });
     const odd = new ToolEnv({ id: 'odd', eval: new Dataset('rows', [row]), rubric: new Rubric({ funcs: [] }), tools: [tool] });
     const episode = await odd.start(row, { random: Random.fromSeed(0), signal });
-    expect(textOf(await episode.step(call('{"name": "odd"}'), turn))).toBe('<tool_response>\nSymbol(odd)\n</tool_response>');
+    await expect(episode.step(call('{"name": "odd"}'), turn)).rejects.toThrow(problem);
+    await expect(episode.step(call('{"name": "odd"}'), turn)).rejects.toMatchObject({ isOfCode: true });
+    expect((episode.state as unknown as ToolState).toolErrors).toBe(0);
+  });
+
+  it('refuses tools that are no tools when it is made', () => {
+    const made = (tools: unknown) => () =>
+      new ToolEnv({ id: 'odd', eval: new Dataset('rows', [row]), rubric: new Rubric({ funcs: [] }), tools: tools as Tool[] });
+    expect(made([{ name: 5 }])).toThrow('The tools of the environment odd cannot be offered: tools[0].name must be a text, got 5');
+    expect(made(undefined)).toThrow(ConfigError);
+    expect(made([{ name: 'add', description: 'Adds', parameters: {} }])).toThrow('tools[0].execute must be a function, got nothing');
   });
 
   it('ends when no tool is called, and at the last turn', async () => {

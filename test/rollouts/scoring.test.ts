@@ -313,10 +313,10 @@ describe('runRollouts', () => {
     const broken = groupReward(() => [NaN], { name: 'broken' });
     const [failed] = await play(new Rubric({ funcs: [own, broken] }), { client, each: 4 });
     expect(failed!.rollouts.map(({ error }) => error!.message.split(':')[0])).toEqual([
-      'Group reward "broken" gave 1 numbers for 2 rollouts. It must give one for each.',
+      'Group reward "broken" gave 1 numbers for 2 rollouts. It must give a list with a number for each.',
       'refused',
       'Reward "own" failed',
-      'Group reward "broken" gave 1 numbers for 2 rollouts. It must give one for each.',
+      'Group reward "broken" gave 1 numbers for 2 rollouts. It must give a list with a number for each.',
     ]);
   });
 

@@ -3,7 +3,7 @@ import { TrainingError } from '../../core/errors.ts';
 import type { TrainingSequence } from '../credit.ts';
 import { countLengths } from '../losses/token-counts.ts';
 import { tokenPlaces } from '../credit/rollout-turns.ts';
-import type { LossMetrics, LossNeeds, LossTerm, TokenCounts, TokenLossBatch, TokenLossValue } from '../token-loss.ts';
+import type { LossMetrics, LossNeeds, LossTerm, TokenCounts, TokenLossBatch } from '../token-loss.ts';
 
 export interface TermValues {
   /** Sum over the terms, weights included. */
@@ -60,7 +60,6 @@ export function evaluateTerms(
     const own = [...members.keys()].filter((i) => takes(term, members[i]!));
     if (own.length === 0 || term.weight === 0) continue;
     const value = term.loss.evaluate(batchOf(term, own, members, forwarded), counts[place]!);
-    checkLengths(term, value, own, offsets);
     loss += term.weight * value.loss;
     addAt(own, offsets, term.weight, value.gradient, gradient);
     if (value.dEntropy !== undefined && dEntropy !== null) addAt(own, offsets, term.weight, value.dEntropy, dEntropy);
@@ -68,18 +67,6 @@ export function evaluateTerms(
     byTerm.set(term.name, { ...share, ...value.metrics });
   }
   return { values: { loss, byTerm }, gradient, dEntropy };
-}
-
-/** A module's loss may forget tokens; their gradient would become NaN. */
-function checkLengths(
-  { name }: LossTerm,
-  { gradient, dEntropy = gradient }: Pick<TokenLossValue, 'gradient' | 'dEntropy'>,
-  own: readonly number[],
-  offsets: Int32Array,
-): void {
-  const tokens = own.reduce((sum, i) => sum + offsets[i + 1]! - offsets[i]!, 0);
-  for (const [what, { length }] of Object.entries({ gradient, dEntropy }))
-    if (length !== tokens) throw new TrainingError(`The ${what} of the loss "${name}" has ${length} values for ${tokens} tokens`);
 }
 
 /** Adds the values of the sequences `own`, concatenated, at their places in the whole micro-batch. */

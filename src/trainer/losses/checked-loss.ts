@@ -12,7 +12,7 @@ export function checkedLoss(createLoss: LossFactory, args: Readonly<Record<strin
     ...(loss.ignoresZeroAdvantages === undefined ? {} : { ignoresZeroAdvantages: loss.ignoresZeroAdvantages }),
     evaluate(batch, counts) {
       const value = evaluated(() => loss.evaluate(batch, counts), module);
-      const problem = isObject(value) ? valueProblem(value) : 'it must be { loss, gradient, metrics }';
+      const problem = isObject(value) ? valueProblem(value, batch.logProbs.length) : 'it must be { loss, gradient, metrics }';
       if (problem !== null) throw new ConfigError(`evaluate of the loss ${module} returned a wrong value: ${problem}`);
       return value;
     },
@@ -29,6 +29,7 @@ function created(createLoss: LossFactory, args: Readonly<Record<string, unknown>
 }
 
 function checkedMethods(loss: TokenLoss | null | undefined, module: string): TokenLoss {
+  if (loss instanceof Promise) throw new ConfigError(`createLoss of ${module} must not be async: it must return the loss itself`);
   const needs = loss?.needs;
   const areNeeds = [needs?.old, needs?.reference, needs?.sampler].every((need) => typeof need === 'boolean');
   if (typeof loss?.evaluate === 'function' && areNeeds) return loss;
@@ -44,11 +45,13 @@ function evaluated(evaluate: () => TokenLossValue, module: string): TokenLossVal
   }
 }
 
-/** NaN is allowed: it drops its sequences. The length of the gradient is checked where the tokens are counted. */
-function valueProblem({ loss, gradient, dEntropy, metrics }: TokenLossValue): string | null {
+/** NaN is allowed: it drops its sequences. */
+function valueProblem({ loss, gradient, dEntropy, metrics }: TokenLossValue, tokens: number): string | null {
   if (typeof loss !== 'number') return `loss must be a number, got ${shown(loss)}`;
-  for (const [name, values] of Object.entries({ gradient, ...(dEntropy === undefined ? {} : { dEntropy }) }))
+  for (const [name, values] of Object.entries({ gradient, ...(dEntropy === undefined ? {} : { dEntropy }) })) {
     if (!(values instanceof Float64Array)) return `${name} must be a Float64Array with a number for every token, such as logProbs.map(() => 0)`;
+    if (values.length !== tokens) return `${name} must have a number for each of the ${tokens} tokens, got ${values.length}`;
+  }
   if (!isObject(metrics)) return 'metrics must be an object; return {} for a loss without metrics';
   const wrong = Object.entries(metrics).find(([, metric]) => !isMetric(metric));
   if (wrong === undefined) return null;

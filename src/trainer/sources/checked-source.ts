@@ -3,7 +3,7 @@
  * that names the module. Without this, a source that has no `saveState` trains to the end, and no checkpoint of it can be written.
  */
 import { suggestion } from '../../core/closest-name.ts';
-import { repeatedIdText } from '../../core/dataset.ts';
+import { repeatedIdText, rowProblem } from '../../core/dataset.ts';
 import { CancelledError, ConfigError, ownCodeText, RewardError, TrainingError, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { SOURCE_PREFIX, STEP_METRICS } from '../records/metrics.ts';
@@ -51,7 +51,7 @@ export function checkedSource(createSource: CreateSource, module: string, roles:
         for (const { paid, phase } of owed.paidIn(batch)) await context.store.pay(paid, step, phase);
         return batch;
       },
-      needsPolicy: (step) => source.needsPolicy(step),
+      needsPolicy: (step) => checkedNeed(() => source.needsPolicy(step), `needsPolicy(${step}) of the source ${module}`),
       saveState: (directory) => own('saveState', module, () => source.saveState(directory)),
       loadState: (directory) => own('loadState', module, () => source.loadState(directory)),
       ...(source.close === undefined ? {} : { close: () => own('close', module, async () => source.close?.()) }),
@@ -69,11 +69,24 @@ function created(createSource: CreateSource, context: SourceContext, module: str
 }
 
 function checkedMethods(source: TrajectorySource | null | undefined, module: string): TrajectorySource {
+  if (source instanceof Promise) throw new ConfigError(`createSource of ${module} must not be async: it must return the source itself`);
   const missing = METHODS.filter((name) => typeof source?.[name] !== 'function');
   if (source && missing.length === 0) return source;
   throw new ConfigError(
     `createSource of ${module} must return { take(step, signal), needsPolicy(step), saveState(directory), loadState(directory) }; ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing. A source without a state has an empty saveState and loadState`,
   );
+}
+
+function checkedNeed(ask: () => unknown, what: string): boolean {
+  let answer: unknown;
+  try {
+    answer = ask();
+  } catch (cause) {
+    if (cause instanceof VfError) throw cause;
+    throw new TrainingError(`${what} failed: ${ownCodeText(cause)}`, { cause });
+  }
+  if (typeof answer === 'boolean') return answer;
+  throw new ConfigError(`${what} must return true or false, got ${JSON.stringify(answer)}`);
 }
 
 /** Runs a method of the source; an error of its own code names the module and the line that threw. */
@@ -170,8 +183,8 @@ function planProblem(plan: PhasePlan): string | null {
   if (!Number.isInteger(members) || members < 1) return `rolloutsPerExample must be a whole number of at least 1, got ${JSON.stringify(members)}`;
   if (typeof isPaidLater !== 'boolean') return `isPaidLater must be true or false, got ${JSON.stringify(isPaidLater)}`;
   if (!Array.isArray(rows)) return 'rows must be a list of rows, such as environment.train.at(0)';
-  const wrong = rows.findIndex((row) => !isObject(row) || row.exampleId === undefined || row.prompt === undefined);
-  if (wrong >= 0) return `rows[${wrong}] must be a row with exampleId and prompt, such as environment.train.at(0)`;
+  const wrong = rows.findIndex((row) => rowProblem(row) !== null);
+  if (wrong >= 0) return `rows[${wrong}] must be a row, such as environment.train.at(0): ${rowProblem(rows[wrong]!)}`;
   const twice = repeatedIdText(rows);
   return twice === null ? null : `${twice}; rolloutsPerExample says how often a row is played`;
 }
@@ -200,6 +213,7 @@ function batchProblem(batch: TrajectoryBatch): string | null {
   const trained = new Set(trajectories.map(({ ids }) => ids));
   const both = discarded.find(({ ids }) => trained.has(ids));
   if (both !== undefined) return `it has ${both.rolloutId} among trajectories and again among discarded`;
+  if (!isObject(values)) return `values must be an object of metrics, got ${JSON.stringify(values)}`;
   if (!Number.isInteger(attempts) || attempts < 0) return `attempts must be a whole number, got ${JSON.stringify(attempts)}`;
   for (const [name, value] of Object.entries(values)) {
     if (!name.startsWith(SOURCE_PREFIX) && !STEP_METRICS.some((metric) => metric.name === name))

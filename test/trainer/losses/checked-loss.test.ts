@@ -36,6 +36,7 @@ describe('checkedLoss', () => {
   });
 
   it('refuses a value that is not a loss', () => {
+    expect(() => opened(async () => nllLoss({ kind: 'sum' }))).toThrow(`createLoss of ${MODULE} must not be async`);
     for (const loss of [null, {}, { needs: { olds: true }, evaluate: () => null }])
       expect(() => opened(() => loss)).toThrow(`createLoss of ${MODULE} must return { needs: { old, reference, sampler }, evaluate(batch, counts) }`);
   });
@@ -46,6 +47,8 @@ describe('checkedLoss', () => {
     [{ loss: '1', gradient: GRADIENT, metrics: {} }, 'loss must be a number, got "1"'],
     [{ loss: 1, metrics: {} }, 'gradient must be a Float64Array with a number for every token'],
     [{ loss: 1, gradient: GRADIENT, dEntropy: [0], metrics: {} }, 'dEntropy must be a Float64Array'],
+    [{ loss: 1, gradient: GRADIENT.subarray(1), metrics: {} }, 'gradient must have a number for each of the 3 tokens, got 2'],
+    [{ loss: 1, gradient: GRADIENT, dEntropy: new Float64Array(4), metrics: {} }, 'dEntropy must have a number for each of the 3 tokens, got 4'],
     [{ loss: 1, gradient: GRADIENT }, 'metrics must be an object; return {} for a loss without metrics'],
     [{ loss: 1, gradient: GRADIENT, metrics: { share: 3 } }, 'the metric "share" must be { merge, value }'],
     [

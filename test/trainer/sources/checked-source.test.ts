@@ -49,6 +49,17 @@ describe('checkedSource', () => {
       /^createSource of \.\/mine\.ts must return .*; saveState, loadState are missing/,
     );
     expect(() => opened(() => null as never)).toThrow(ConfigError);
+    expect(() => opened((async () => STATELESS) as never)).toThrow('createSource of ./mine.ts must not be async');
+  });
+
+  it('refuses a source that does not say whether it needs the policy', () => {
+    const needing = (needsPolicy: () => unknown) => () =>
+      opened(() => ({ ...STATELESS, needsPolicy: needsPolicy as () => boolean, take: async () => ({ trajectories: [] }) })).source.needsPolicy(2);
+    expect(needing(() => undefined)).toThrow('needsPolicy(2) of the source ./mine.ts must return true or false, got undefined');
+    const fault = () => {
+      throw new RangeError('no step 2');
+    };
+    expect(needing(fault)).toThrow(/^needsPolicy\(2\) of the source \.\/mine\.ts failed: RangeError: no step 2 \(at/);
   });
 
   it('names the module and the line of an error in its own code', async () => {
@@ -98,7 +109,13 @@ describe('checkedSource', () => {
     [{ step: 0 }, 'step must be the one that take was called for, got 0'],
     [{ step: 2 }, 'step must be the one that take was called for (1), got 2'],
     [{ rows: ROWS[0] }, 'rows must be a list of rows'],
-    [{ rows: [ROWS[0], { question: '?' }] }, 'rows[1] must be a row with exampleId and prompt'],
+    [{ rows: [ROWS[0], { question: '?' }] }, 'rows[1] must be a row, such as environment.train.at(0): exampleId must be'],
+    [{ rows: ['a'] }, 'rows[0] must be a row, such as environment.train.at(0): it must be an object with exampleId and prompt, got "a"'],
+    [
+      { rows: [{ ...ROWS[0], prompt: 'Who?' }] },
+      'rows[0] must be a row, such as environment.train.at(0): prompt must be a list of messages, got "Who?"',
+    ],
+    [{ rows: [{ ...ROWS[0], answer: 5 }] }, 'rows[0] must be a row, such as environment.train.at(0): answer must be a string, got 5'],
     [{ rows: [ROWS[0], ROWS[0]] }, 'The rows 0 and 1 both have the id "a"; rolloutsPerExample says how often'],
   ])('refuses the plan %j in one line', async (plan, message) => {
     const { take, plans } = playing(plan);

@@ -434,12 +434,31 @@ describe('sampleRollouts', () => {
     ['keep', { keep: () => NaN }, /keep returned NaN/],
     ['prompt', { prompt: () => 'hello' }, /prompt must be a list of messages, got "hello"/],
     ['offeredTools', { offeredTools: () => undefined }, /offeredTools of the environment counting returned nothing/],
+    ['a tool', { offeredTools: () => [{ name: 5 }] }, /The environment gave tools that cannot be offered: tools\[0\]\.name must be a text, got 5\./],
+    ['stop strings', { stop: [''] }, /The environment gave a list as stop strings\./],
+    ['finish', { finish: async () => 5 }, /The finish hook of the environment returned 5\./],
   ])('stops at once where a hook returns what it must not: %s', async (_, hook, problem) => {
     const environment = Object.assign(new CountingEnv({ rows: 8 }), hook);
     const stopped = sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0 }));
     await expect(stopped).rejects.toThrow(problem);
     await expect(stopped).rejects.toThrow(/^Stopped at step 4, rollout 0\/0: .* Correct the environment \(counting\)/);
     expect(reported).toEqual([]);
+  });
+
+  it.each<[string, () => unknown, string]>([
+    ['nothing', () => undefined, 'nothing for 2 rollouts'],
+    ['too few', () => [1], '1 numbers for 2 rollouts'],
+    ['one number', () => 1, '1 for 2 rollouts'],
+    ['NaN', () => [1, NaN], 'NaN, which is not a finite number'],
+    ['texts', () => ['1', '2'], '"1" (a string), which is not a finite number'],
+  ])('stops at once where a group reward gives %s, and names the module', async (_, returned, problem) => {
+    const shared = groupReward(async () => returned() as number[], { name: 'shared' });
+    const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [shared] }) });
+    const config = { ...parts({ maxErrorRate: 0 }).config, environment: { id: 'mine/env.ts', args: {}, evalArgs: {} } };
+    const stopped = sampleRollouts(plan({ environment }), parts({ config }));
+    await expect(stopped).rejects.toThrow(`eward "shared" gave ${problem}`);
+    await expect(stopped).rejects.toThrow(/ Correct the environment \(mine\/env\.ts\), then continue this run with -R$/);
+    expect([played, reported]).toEqual([['0/0', '0/1'], []]);
   });
 
   it("stops at once where the code of the policy's client has a fault: no server is waited for", async () => {
