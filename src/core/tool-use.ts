@@ -199,8 +199,9 @@ function argumentsCheck({ name, parameters }: Tool): ValidateFunction {
 }
 
 function executeProblem(tools: readonly Tool[]): string | null {
-  const odd = tools.findIndex(({ execute }) => typeof execute !== 'function');
-  return odd === -1 ? null : `tools[${odd}].execute must be a function, got ${returnedText(tools[odd]!.execute)}`;
+  const given = tools.map((tool) => (tool as { readonly execute: unknown }).execute);
+  const odd = given.findIndex((execute) => typeof execute !== 'function');
+  return odd === -1 ? null : `tools[${odd}].execute must be a function, got ${returnedText(given[odd])}`;
 }
 
 function withToolMetrics<R extends Row>(rubric: Rubric<R>, tools: readonly Tool[]): Rubric<R> {

@@ -184,7 +184,7 @@ function planProblem(plan: PhasePlan): string | null {
   if (typeof isPaidLater !== 'boolean') return `isPaidLater must be true or false, got ${JSON.stringify(isPaidLater)}`;
   if (!Array.isArray(rows)) return 'rows must be a list of rows, such as environment.train.at(0)';
   const wrong = rows.findIndex((row) => rowProblem(row) !== null);
-  if (wrong >= 0) return `rows[${wrong}] must be a row, such as environment.train.at(0): ${rowProblem(rows[wrong]!)}`;
+  if (wrong >= 0) return `rows[${wrong}] must be a row, such as environment.train.at(0): ${rowProblem(rows[wrong])}`;
   const twice = repeatedIdText(rows);
   return twice === null ? null : `${twice}; rolloutsPerExample says how often a row is played`;
 }
