@@ -1,4 +1,4 @@
-/** Whether the held-out rewards of two trainings have a common scale: those of one environment on one data set have. */
+/** Whether the held-out rewards of two trainings, or of an evaluation and one of a training, have a common scale: those of one environment on one data set have. */
 import { differingSettings, type RecordedSettings } from './setting-differences.ts';
 import { isObject } from '../schemas/is-object.ts';
 
@@ -15,8 +15,11 @@ interface Evaluated {
   readonly args: RecordedSettings;
 }
 
+/** @param config of a training, or of an evaluation */
 export function evaluatedEnvironment(config: RecordedSettings | null): Evaluated {
   const table = (value: unknown): RecordedSettings => (isObject(value) ? value : {});
+  const { env_id: evaluated, env_args: given } = config ?? {};
+  if (typeof evaluated === 'string') return { id: evaluated, args: table(given) };
   const { id, args, eval_args: evalArgs } = table(config?.['environment']);
   return { id: typeof id === 'string' ? id : null, args: { ...table(args), ...table(evalArgs) } };
 }

@@ -33,14 +33,15 @@ export function checkMemory(modelBytes: number | null, copies: number): Finding 
   return warning('memory', `${text}; ${what} need about ${bytesText(needed)}`, 'end other programs, or use a smaller model');
 }
 
-export async function checkDisk(outputDir: string, estimate: DiskEstimate | null): Promise<Finding> {
+/** @param who needs it: `the run needs` */
+export async function checkDisk(outputDir: string, estimate: DiskEstimate | null, who = 'the run needs'): Promise<Finding> {
   const place = await placeOf(outputDir);
   if ('problem' in place) return place.problem;
   const text = `${bytesText(place.free)} free for ${outputDir}`;
   if (estimate === null) return skipped('disk', `${text}; what a run needs is known only with a configuration whose model is on this machine`);
   const { adapterBytes, checkpointBytes, rolloutBytes, totalBytes } = estimate;
   const parts = `checkpoints ${bytesText(checkpointBytes)}, adapters ${bytesText(adapterBytes)}, rollouts at most ${bytesText(rolloutBytes)}`;
-  const whole = `${text}; the run needs about ${bytesText(totalBytes)} (${parts})`;
+  const whole = `${text}; ${who} about ${bytesText(totalBytes)} (${parts})`;
   if (place.free >= totalBytes) return ok('disk', whole);
   const remedy = `free some space, change output_dir, or lower ${estimate.lower}`;
   // How long the rollouts will be is not known.

@@ -23,8 +23,10 @@ import { checkPrompts } from './check-prompts.ts';
 import { checkRoles } from './check-roles.ts';
 import { checkServers, playedFindings } from './check-server.ts';
 import type { DoctorTarget } from './doctor-target.ts';
-import { ASSUMED_TOKENS, estimateDisk } from './estimate-disk.ts';
+import { ASSUMED_TOKENS, type DiskEstimate, estimateDisk } from './estimate-disk.ts';
 import { type Finding, ok, refusal, skipped } from './finding.ts';
+
+export type DiskOf = (config: TrainingConfig) => DiskEstimate;
 
 export interface StartCheckOptions {
   readonly target: DoctorTarget & { readonly config: TrainingConfig };
@@ -33,6 +35,8 @@ export interface StartCheckOptions {
   readonly evaluation: Environment;
   /** What the run would find out by itself. */
   readonly checked: CheckedTraining;
+  /** Told the space that a run of this set-up takes, by its settings; null if its base is not here. */
+  readonly onDisk?: (estimate: DiskOf | null) => void;
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
 }
@@ -41,7 +45,7 @@ export interface StartCheckOptions {
 const ANSWER_MS = 20_000;
 
 export async function* checkStart(options: StartCheckOptions): AsyncGenerator<Finding, void> {
-  const { target, environment, evaluation, checked, variables, signal } = options;
+  const { target, environment, evaluation, checked, variables, onDisk, signal } = options;
   const { config } = target;
   const isPlayed = !isUnserved(config);
   const model = checkModel(config.model.path, variables);
@@ -57,7 +61,10 @@ export async function* checkStart(options: StartCheckOptions): AsyncGenerator<Fi
   yield* findings;
   if (probe !== null && evaluation !== environment) yield* playedFindings(probe, evaluation);
   if (isPlayed) yield* await promptFindings(options, probe, model.window);
-  yield await checkDisk(target.outputDir, model.shape === null ? null : estimateDisk(config, model.shape, contextTokens ?? ASSUMED_TOKENS));
+  const { shape } = model;
+  const diskOf = shape === null ? null : (of: TrainingConfig) => estimateDisk(of, shape, contextTokens ?? ASSUMED_TOKENS);
+  onDisk?.(diskOf);
+  yield await checkDisk(target.outputDir, diskOf?.(config) ?? null);
   const { wandb } = config.logging;
   if (wandb !== null)
     yield ok('wandb', `project ${wandb.project}: Weights & Biases takes these names; its server is not asked, because the run writes files`);

@@ -39,3 +39,17 @@ export function estimateDisk(config: TrainingConfig, shape: ModelShape, contextT
   const lower = rolloutBytes > adapterBytes + checkpointBytes ? ofRollouts : 'checkpoint.keep or lora.rank';
   return { adapterBytes, checkpointBytes, rolloutBytes, totalBytes: adapterBytes + checkpointBytes + rolloutBytes, lower };
 }
+
+/** Of several runs. What lowers the greatest one lowers the sum. */
+export function sumOfDisk(estimates: readonly DiskEstimate[]): DiskEstimate | null {
+  const [greatest] = estimates.toSorted((a, b) => b.totalBytes - a.totalBytes);
+  if (greatest === undefined) return null;
+  const sum = (part: Exclude<keyof DiskEstimate, 'lower'>) => estimates.reduce((total, estimate) => total + estimate[part], 0);
+  return {
+    adapterBytes: sum('adapterBytes'),
+    checkpointBytes: sum('checkpointBytes'),
+    rolloutBytes: sum('rolloutBytes'),
+    totalBytes: sum('totalBytes'),
+    lower: greatest.lower,
+  };
+}

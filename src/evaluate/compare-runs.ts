@@ -1,5 +1,6 @@
 /** Compares runs of the same rows. Values are paired by row and rollout, so that the difficulty of a row for both runs cancels out. */
 import { ConfigError } from '../core/errors.ts';
+import { scaleProblem } from '../core/reward-scale.ts';
 import { estimateDifferences, exchangeTest, holm } from '../core/paired-statistics.ts';
 import { Random } from '../core/random.ts';
 import { runLabels } from '../core/setting-differences.ts';
@@ -82,6 +83,13 @@ function assertSameRows(runs: readonly ComparedRun[], byId: boolean): void {
     const where = `${other.directory} has other rows than ${first!.directory}`;
     if (shared.length === 0) throw new ConfigError(`${where}: no id is in both. Compare runs of the same data.`);
     if (byId) continue;
+    const unknown = shared.some(([id, { content }]) => content === null || other.rows.get(id)!.content === null)
+      ? scaleProblemOf(first!, other)
+      : null;
+    if (unknown !== null)
+      throw new ConfigError(
+        `${unknown}. An evaluation of a training has no questions on file, so nothing shows that equal ids are the same rows. Compare evaluations of one environment, or pair rows by id alone with --by-id.`,
+      );
     const differing = shared.filter(([id, row]) => !isSameContent(row.content, other.rows.get(id)!.content));
     if (differing.length === 0) continue;
     const [[id, row]] = differing as [[string, ComparedRow]];
@@ -91,6 +99,11 @@ function assertSameRows(runs: readonly ComparedRun[], byId: boolean): void {
         `${shown(other.rows.get(id)!)}. Compare runs of the same data, or pair rows by id alone with --by-id.`,
     );
   }
+}
+
+function scaleProblemOf(...runs: readonly [ComparedRun, ComparedRun]): string | null {
+  const [first, second] = runs.map(({ directory, metadata }) => ({ name: directory, config: metadata.config }));
+  return scaleProblem(first!, second!);
 }
 
 /** True if the runs share rows, and no id stands for two of them. */

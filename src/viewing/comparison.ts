@@ -1,6 +1,7 @@
 /** Compares sets of rollouts on the same rows, differences first. Rollouts are paired by row and index, and rows are identified, as in vf-compare. */
 import { estimateDifferences } from '../core/paired-statistics.ts';
 import { Random } from '../core/random.ts';
+import { scaleProblem } from '../core/reward-scale.ts';
 import { type NamedRun, runLabels } from '../core/setting-differences.ts';
 import { estimate } from '../core/statistics.ts';
 import { isSameContent } from '../evaluate/row-content.ts';
@@ -35,7 +36,9 @@ export async function compareSets(sets: readonly { readonly run: OpenRun; readon
   const labels = runLabels(named);
   const everywhere = new Set(sides.flatMap(({ groups }) => [...groups.keys()]));
   const common = [...sides[0]!.groups.keys()].filter((group) => sides.every((side) => side.groups.has(group)));
-  const shared = common.filter((group) => isSameRow(sides, group));
+  const [first, ...others] = named.map(({ settings }) => ({ name: '', config: settings }));
+  const areIdsEnough = others.every((other) => scaleProblem(first!, other) === null);
+  const shared = common.filter((group) => isSameRow(sides, group, areIdsEnough));
   const means = new Map(shared.map((group) => [group, sides.map((side) => meanReward(side, group))]));
   const order = query.sort === 'order' ? shared : shared.toSorted((a, b) => spread(means.get(b)!) - spread(means.get(a)!) || compareIds(a, b));
   const shown = windowOf([...order.keys()], query).map((i) => order[i]!);
@@ -62,10 +65,14 @@ async function sideOf(run: OpenRun, id: string): Promise<Side> {
   return { run: run.found.id, set: id, title: file.set.title, reader, table, groups };
 }
 
-/** True if the id stands for one row in all sets: runs of different data number their rows in the same way. */
-function isSameRow(sides: readonly Side[], group: string): boolean {
-  const known = sides.map(({ table }) => table.content(group)).filter((content) => content !== null);
-  return known.every((content) => isSameContent(known[0]!, content));
+/**
+ * True if the id stands for one row in all sets: runs of different data number their rows in the same way. `areIdsEnough`: a set that holds no content is of the same
+ * environment and data set as the others.
+ */
+function isSameRow(sides: readonly Side[], group: string, areIdsEnough: boolean): boolean {
+  const contents = sides.map(({ table }) => table.content(group));
+  const known = contents.filter((content) => content !== null);
+  return (areIdsEnough || known.length === contents.length) && known.every((content) => isSameContent(known[0]!, content));
 }
 
 async function linesOf({ reader, table, groups }: Side, shown: readonly string[]) {

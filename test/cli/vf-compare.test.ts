@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { recordEvaluation } from '../../src/evaluate/record-evaluation.ts';
 import type { EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
 import { sumsClient, sumsEnvironment, sumsOptions } from '../evaluate/sums-world.ts';
+import { writeTraining } from '../viewing/written-runs.ts';
 import { runInProcess } from './in-process.ts';
 
 let directory: string;
@@ -229,5 +230,21 @@ describe('vf-compare', { timeout: 60_000 }, () => {
     expect(refusals[1]!.stderr).toContain('no id is in both');
     expect(refusals[2]!.stderr).toContain('empty has no recorded rollout yet');
     expect((await figures('half', 'other', '--by-id')).pairs[0]!.pairs).toBe(20);
+  });
+
+  it('refuses to pair evaluations of trainings by ids alone across environments', async () => {
+    for (const name of ['mine', 'theirs', 'data']) writeTraining(at(name));
+    const configured = async (name: string, to: string) =>
+      await writeFile(at(`${name}/config.toml`), (await readFile(at(`${name}/config.toml`), 'utf8')).replace('id = "written"', to));
+    await configured('theirs', 'id = "another"');
+    await configured('data', 'id = "written"\nargs = { dataset = "nq" }');
+    const evaluation = (name: string) => `${name}/evaluations/step-000002.jsonl`;
+    const refusals = await Promise.all(['theirs', 'data'].map((name) => vfCompare(evaluation('mine'), evaluation(name))));
+    for (const { code, stdout, stderr } of refusals)
+      expect({ code, stdout, lines: stderr.split('\n').length }).toEqual({ code: 2, stdout: '', lines: 2 });
+    expect(refusals[0]!.stderr).toMatch(/mine\/evaluations\/step-000002\.jsonl is evaluated on written and theirs\/.* on another.* --by-id\.$/m);
+    expect(refusals[1]!.stderr).toMatch(/on its default data set and data\/.* on the data set "nq"\./);
+    expect((await vfCompare(evaluation('mine'), evaluation('theirs'), '--by-id')).code).toBe(0);
+    expect((await vfCompare(evaluation('mine'), 'mine/evaluations/step-000000.jsonl')).code).toBe(0);
   });
 });

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -44,12 +44,15 @@ beforeAll(() => {
     ROWS.map((row, i) => ({ ...row, question: i === 0 ? 'else?' : row.question!, more: noAnswer })),
   );
   writeTraining(join(root, 'train'));
+  writeTraining(join(root, 'elsewhere'));
+  const config = join(root, 'elsewhere/config.toml');
+  writeFileSync(config, readFileSync(config, 'utf8').replace('id = "written"', 'id = "another"'));
   write('held-out', [{ group: 'h' }, { group: 'k' }]);
 });
 
 async function compare(...runs: readonly string[]): Promise<Comparison> {
   const { source } = await openView({ folder: root, tokenizer: undefined });
-  return await source.compare({ sets: runs.map((run) => ({ run, set: run === 'train' ? 'evaluation/2' : 'results' })) });
+  return await source.compare({ sets: runs.map((run) => ({ run, set: ['train', 'elsewhere'].includes(run) ? 'evaluation/2' : 'results' })) });
 }
 
 describe('a comparison in vf-view', () => {
@@ -73,5 +76,9 @@ describe('a comparison in vf-view', () => {
   it('looks at the question where rows have no answer, and trusts ids of steps, which hold tokens', async () => {
     expect(await compare('asked', 'otherwise-asked')).toMatchObject({ shared: 2, differing: 1 });
     expect(await compare('held-out', 'train')).toMatchObject({ shared: 2, differing: 0 });
+  });
+
+  it('pairs nothing by ids alone across environments', async () => {
+    expect(await compare('elsewhere', 'train')).toMatchObject({ shared: 0, differing: 2, differences: [{ mean: null }] });
   });
 });

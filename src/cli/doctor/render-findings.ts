@@ -37,7 +37,12 @@ export function isWell(findings: readonly Finding[]): boolean {
 
 /** The end of a dry run, for stdout: what was checked, and what could not be. */
 export function checkedLines(findings: readonly Finding[]): readonly string[] {
+  return ['Checked', '', ...findingLines(findings), '', renderVerdict(findings, paintFor(process.stdout, { plain: false }), true)];
+}
+
+/** For stdout. */
+export function findingLines(findings: readonly Finding[]): string[] {
   const paint = paintFor(process.stdout, { plain: false });
   const columns = process.stdout.columns ?? 100;
-  return ['Checked', '', ...findings.map((finding) => renderFinding(finding, columns, paint)), '', renderVerdict(findings, paint, true)];
+  return findings.map((finding) => renderFinding(finding, columns, paint));
 }

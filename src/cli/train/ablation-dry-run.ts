@@ -6,7 +6,10 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { inRun, type PlannedAblation, type PlannedTraining } from '../../sessions/training/plan-ablations.ts';
 import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { checkedLines, isWell } from '../doctor/render-findings.ts';
+import { checkDisk } from '../../doctor/check-machine.ts';
+import { sumOfDisk } from '../../doctor/estimate-disk.ts';
+import type { Finding } from '../../doctor/finding.ts';
+import { checkedLines, findingLines, isWell } from '../doctor/render-findings.ts';
 import type { CheckedRun } from './dry-training.ts';
 
 export interface AblationDryRunOptions {
@@ -18,18 +21,33 @@ export interface AblationDryRunOptions {
 
 /** Checks the surroundings of each distinct set-up, as the dry run of a single training does. Returns the exit code. */
 export async function ablationDryRun(ablations: readonly PlannedAblation[], { json, gpuPrice, context }: AblationDryRunOptions): Promise<number> {
-  const { checkedDryRun } = await import('./dry-training.ts');
+  const { checkedDryRun, flagged } = await import('./dry-training.ts');
   const checked = new Map<string, CheckedSetup>();
   await eachSetup(ablations, async (planned, which) => {
     checked.set(partsOf(planned), { which, ...(await checkedDryRun(planned.setup, { gpuPrice, push: null }, context)) });
   });
   const sums = ablations.map((ablation) => sumOf(ablation, checked, gpuPrice));
+  const disks = (await diskFindings(ablations, checked)).map(flagged);
   if (json) process.stdout.write(context.redact(jsonLine({ ablations: ablations.map((ablation, i) => toWire(ablation, sums[i]!)) })));
   else {
     const texts = ablations.map((ablation, i) => ablationText(ablation, sums[i]!));
-    process.stdout.write(printable(context.redact([...texts, ...[...checked.values()].map(setupText)].join('\n'))));
+    const ofDisks = disks.length === 0 ? [] : [`${findingLines(disks).join('\n')}\n`];
+    process.stdout.write(printable(context.redact([...texts, ...ofDisks, ...[...checked.values()].map(setupText)].join('\n'))));
   }
-  return [...checked.values()].every(({ findings }) => isWell(findings)) ? EXIT.done : EXIT.usage;
+  return [...[...checked.values()].map(({ findings }) => findings), disks].every(isWell) ? EXIT.done : EXIT.usage;
+}
+
+/** The space that the runs which are not finished take together, for each folder of runs; none where a base is not here, which the set-up's own line says. */
+async function diskFindings(ablations: readonly PlannedAblation[], checked: ReadonlyMap<string, CheckedRun>): Promise<Finding[]> {
+  const left = ablations.flatMap(({ runs }) => runs).filter(({ record }) => record.state !== 'finished');
+  const findings: Finding[] = [];
+  for (const [folder, runs] of Map.groupBy(left, ({ setup }) => setup.config.outputDir)) {
+    const estimates = runs.map((planned) => checked.get(partsOf(planned))!.diskOf?.(planned.setup.config) ?? null);
+    const known = estimates.filter((estimate) => estimate !== null);
+    if (known.length === estimates.length && known.length > 1)
+      findings.push(await checkDisk(folder, sumOfDisk(known), `the ${plural(known.length, 'run')} together need`));
+  }
+  return findings;
 }
 
 interface CheckedSetup extends CheckedRun {

@@ -1,5 +1,5 @@
 /** `vf-train --dry-run`: prints what would run, and what was checked of its surroundings. */
-import { checkStart } from '../../doctor/check-start.ts';
+import { checkStart, type DiskOf } from '../../doctor/check-start.ts';
 import { runTarget } from '../../doctor/doctor-target.ts';
 import { type Finding, ok, warning } from '../../doctor/finding.ts';
 import { type TrainingDryRun, trainingDryRun } from '../../sessions/training/training-dry-run.ts';
@@ -27,12 +27,14 @@ export async function dryTraining(setup: TrainingSetup, { gpuPrice, push }: DryO
 }
 
 /** Its advice names flags. */
-function flagged(finding: Finding): Finding {
+export function flagged(finding: Finding): Finding {
   return finding.remedy === undefined ? finding : { ...finding, remedy: withFlags(finding.remedy) };
 }
 
 export interface CheckedRun extends TrainingDryRun {
   readonly findings: readonly Finding[];
+  /** Null if the base is not here. */
+  readonly diskOf: DiskOf | null;
 }
 
 export async function checkedDryRun(
@@ -43,6 +45,8 @@ export async function checkedDryRun(
   const variables = process.env;
   const target = { ...runTarget(setup), config: setup.config };
   const findings: Finding[] = [];
+  let diskOf: DiskOf | null = null;
+  const onDisk = (of: DiskOf | null) => (diskOf = of);
   const { changes } = await comparedInputs(setup, { variables });
   if (setup.resumeDirectory !== null)
     findings.push(
@@ -56,10 +60,10 @@ export async function checkedDryRun(
     gpuPrice,
     signal,
     check: async (opened) => {
-      for await (const finding of checkStart({ ...opened, target, variables, signal })) findings.push(flagged(finding));
+      for await (const finding of checkStart({ ...opened, target, variables, onDisk, signal })) findings.push(flagged(finding));
       if (push !== null) findings.push(ok('push', `the token may write to ${push.hub.name}`));
       return checkedLines(findings);
     },
   });
-  return { ...run, findings };
+  return { ...run, findings, diskOf };
 }

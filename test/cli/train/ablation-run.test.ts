@@ -135,6 +135,8 @@ describe('vf-train with [[ablation]]', { timeout: 180_000 }, () => {
     expect(stdout).toMatch(/^two rates: 4 runs, 8 steps, 32 rollouts to train on \(at most 65,536 tokens\)$/m);
     expect(stdout).toMatch(/^ +2 {2}lr 0\.001, seed 3 {2}2 steps, 8 rollouts$/m);
     expect(stdout.match(/^Checked$/gm)).toHaveLength(1);
+    const needs = (text: string) => Number(new RegExp(`${text} about ([\\d.]+)`).exec(stdout)?.[1]);
+    expect(needs('the 4 runs together need')).toBeCloseTo(4 * needs('the run needs'), 0);
     expect(existsSync(join(folder.path, 'train'))).toBe(false);
     const json = await command('vf-train', 'rates.toml', '--dry-run', '--json');
     expect(JSON.parse(json.stdout)).toMatchObject({
