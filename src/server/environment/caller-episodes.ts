@@ -238,7 +238,9 @@ export class CallerEpisodes {
     const { idleTimeoutMs } = this.#options;
     const oldest = performance.now() - idleTimeoutMs;
     for (const seat of this.#live.values()) {
-      if (seat.episode.lastUsedAt < oldest) this.#discard(seat, `No sample came within ${idleTimeoutMs / 1000} s (--idle-timeout)`);
+      // While the environment is at work, nobody can send a sample.
+      if (seat.episode.isWaitingForCaller && seat.episode.lastUsedAt < oldest)
+        this.#discard(seat, `No sample came within ${idleTimeoutMs / 1000} s (--idle-timeout)`);
     }
     this.#ended.purgeStale();
   }

@@ -333,6 +333,18 @@ describe('limits of episodes', () => {
     expect(await server.begin(['row-0'])).toHaveLength(1);
   });
 
+  it('keeps an episode whose environment is at work for longer than an episode may be idle', async () => {
+    const gate = Promise.withResolvers<void>();
+    await using server = await environmentClient(new TalkEnv({ onStep: () => gate.promise }), { idleTimeoutMs: 60 });
+    const [first] = await server.begin(['row-0']);
+    const answer = server.step(await server.sample(first, 'hello;'));
+    // Begun later, it is idle for a shorter time.
+    await server.begin(['row-1']);
+    await expect.poll(async () => (await server.get('/health'))[1].episodes).toBe(1);
+    gate.resolve();
+    expect(await answer).toMatchObject([{ turn: 1, done: false }]);
+  });
+
   it('answers 503 with Retry-After where no session is left, and begins none of the request', async () => {
     await using server = await environmentClient(new TalkEnv(), { maxSessions: 2 });
     const body = JSON.stringify({ policy: { kind: 'chat' }, episodes: [{ example_id: 'row-0' }, { example_id: 'row-1' }, { example_id: 'row-2' }] });

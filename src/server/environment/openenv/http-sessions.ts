@@ -36,7 +36,8 @@ export class HttpSessions {
   }
 
   step(episodeId: string, action: unknown): Promise<StepAnswer> {
-    const session = this.#find(episodeId, this.#sessions.get(episodeId));
+    const session = this.#find(episodeId, this.#sessions.peek(episodeId, { allowStale: true }));
+    this.#sessions.set(episodeId, session);
     return this.#played(session, session.step(action));
   }
 
@@ -58,7 +59,10 @@ export class HttpSessions {
       throw wireErrorOf(error)?.refusal ?? error;
     } finally {
       const id = session.episodeId;
-      if (session.hasEnded && id !== null && this.#sessions.peek(id) === session) this.#sessions.delete(id);
+      const isHeld = id !== null && this.#sessions.peek(id, { allowStale: true }) === session;
+      if (isHeld && session.hasEnded) this.#sessions.delete(id);
+      // It is unused from now on.
+      else if (isHeld) this.#sessions.set(id, session);
     }
   }
 }
