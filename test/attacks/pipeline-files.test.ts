@@ -92,6 +92,6 @@ describe('vf-pipeline run', () => {
     setTimeout(() => stop.abort(), 50);
     const run = (signal: AbortSignal) => runPipeline(plan, { parameters: new Map(), journal: NO_JOURNAL, resolve: (path) => path, signal });
     await expect(run(stop.signal)).rejects.toThrow(/was stopped/);
-    await expect(run(new AbortController().signal)).rejects.toThrow(/has made 200000 calls and is not at its end/);
+    await expect(run(new AbortController().signal)).rejects.toThrow(/has made 200,000 calls and is not at its end/);
   });
 });

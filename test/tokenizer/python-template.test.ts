@@ -1,4 +1,4 @@
-/** Cases that the goldens of published-templates.test.ts do not contain: operations of templates on values, with what Python 3.11 and Jinja 3.1 print beside them. */
+/** Cases that the goldens of published-templates.test.ts do not contain: operations of templates on values, with what Python 3.11 and Jinja 3.1 print next to them. */
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

@@ -1,19 +1,18 @@
 /** Opens a client for the chosen policy. A server is asked for its capabilities once, by `askServer`; the description says what it answered. */
 import { modelFacts } from '../../files/model-facts.ts';
-import { NO_POLICY } from '../../clients/no-policy.ts';
 import type { ImageTokenRules, PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
-import { ConfigError, PolicyError } from '../../core/errors.ts';
+import { ConfigError } from '../../core/errors.ts';
 import type { Sampling } from '../../core/sampling.ts';
 import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
-import { programName } from '../../rollouts/play-program.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { countText } from '../../reports/text/number-text.ts';
 import { assertTakesTokens } from './assert-takes-tokens.ts';
 import { openBaseline } from './open-baseline.ts';
+import { openAbsent, openNoPolicy } from './silent-policies.ts';
 import { embeddedModel } from './embedded-model.ts';
 import type { SettingNames } from '../setting-names.ts';
 import type { EmbeddedTarget, EndpointTarget, PolicyTarget } from './policy-target.ts';
@@ -73,37 +72,6 @@ export async function openPolicy(target: PolicyTarget, options: OpenPolicyOption
     default:
       return openEndpoint(target, options);
   }
-}
-
-function openNoPolicy(program: OpenPolicyOptions['environment']): OpenedPolicy {
-  return {
-    client: NO_POLICY,
-    model: programName(program),
-    kind: 'program',
-    baseUrl: null,
-    description: program.programModels === undefined ? 'models of its own' : program.programModels.description,
-    notices: [],
-    async [Symbol.asyncDispose]() {},
-  };
-}
-
-/** A policy that cannot play. */
-function openAbsent(model: string): OpenedPolicy {
-  return {
-    client: {
-      name: model,
-      // Whether its template knows tool calls is known once it is here.
-      capabilities: { kind: 'tokens', maxModelLen: null, tokenizerHash: null, logProbsMode: 'raw', isEmbedded: true, toolCalls: 'structured' },
-      lease: () => Promise.reject(new PolicyError(`${model} is not on this machine`)),
-      close: async () => {},
-    },
-    model,
-    kind: 'absent',
-    baseUrl: null,
-    description: 'in this process, which downloads it from the hub',
-    notices: [],
-    async [Symbol.asyncDispose]() {},
-  };
 }
 
 /** The engine in this process, called over loopback with the same client as any server. */

@@ -123,7 +123,7 @@ describe('checkedCredit', () => {
     expect((await assigning(() => expect.unreachable()).assign([row('s/0')])).groups).toHaveLength(1);
   });
 
-  it('gets the KL penalty of each token if it subtracts it, and is refused beside one otherwise', async () => {
+  it('gets the KL penalty of each token if it subtracts it, and is refused next to one otherwise', async () => {
     const config = configOf({ kl: { coefficient: 2, placement: 'reward', estimator: 'k1' } });
     const assign = ({ groups }: CreditBatch) => ({ advantages: groups.map((group) => group.map(({ penalties }) => penalties)) });
     const backend = new TableBackend({ initial: { 1: -3, 2: -1.5, 3: -1, 4: -1 } });

@@ -83,7 +83,7 @@ export function describeOverlay(bench: ViewBench): void {
       expect(await drawn(page)).not.toMatch(/training|seed 2/);
     });
 
-    it('follow a run that is being written, beside one without metrics, a damaged one, one with other metrics and one that is gone', async () => {
+    it('follow a run that is being written, next to one without metrics, a damaged one, one with other metrics and one that is gone', async () => {
       const live = writeTraining(bench.outputs, 'live--1', { name: 'live', lr: 9e-4, steps: 2, isFinished: false });
       const page = await bench.open(place([...others, live, 'train/gone--1']));
       await expect.poll(() => drawn(page)).toMatch(/over steps 0 to 4/);

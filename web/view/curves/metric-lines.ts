@@ -1,4 +1,4 @@
-/** The metrics of a run, as far as they are read. */
+/** The metrics of a run that have been read so far. */
 import type { MetricLines } from '../../../src/viewing/view-wire.ts';
 
 export type MetricLine = MetricLines['lines'][number];
