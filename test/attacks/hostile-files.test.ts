@@ -202,7 +202,7 @@ const ATTACKS: readonly Attack[] = [
   template(
     'that doubles a text',
     "{% set n = namespace(t='x') %}{% for i in range(60) %}{% set n.t = n.t + n.t %}{% endfor %}",
-    /more than \d+ (?:characters|steps)/,
+    /more than [\d,]+ (?:characters|steps)/,
   ),
   template('with a range of billions', '{% for i in range(10**9) %}{% endfor %}', /chat template/),
   template('that reaches for the constructor', "{{ messages.constructor.constructor('return process')() }}", /chat template/),

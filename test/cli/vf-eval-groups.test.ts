@@ -58,6 +58,6 @@ describe.concurrent('vf-eval', () => {
     expect(both.stdout).toMatch(/^ {2}first +1\.000 [^]*^ {2}second +0\.500/m);
     const all = await folder.run(['mixed', '-n', '6']);
     expect(all.stderr).not.toContain('rows contain none of');
-    expect(all.stdout).toMatch(/^reward +0\.750 [^]*^ {2}first +1\.000 [^]*^ {4}find_note_calls +1\.000 [^]*^ {2}second +0\.500/m);
+    expect(all.stdout).toMatch(/^reward +0\.750 [^]*^ {2}first +1\.000 [^]*^ {4}find_note_calls +1\.000\n[^]*^ {2}second +0\.500/m);
   });
 });
