@@ -6,6 +6,7 @@ import {
   choice,
   count,
   flag,
+  json,
   listOf,
   nullable,
   number,
@@ -111,6 +112,8 @@ export const TrainingRunSchema = object(
   {
     /** The run's name for people; absent in runs of earlier versions, whose `config.toml` has it. */
     name: text,
+    /** The table of config.toml as vf-search wrote it last, which tells an edit. Absent in runs of earlier versions. */
+    settings: json,
     /** SHA-256 of the files that a setting names, by setting and file; of rollouts with the number of bytes before it. Absent in runs of earlier versions. */
     inputs: byName(byName(text)),
   },

@@ -18,7 +18,7 @@ import { assertWholeModel } from '../policy/assert-whole-model.ts';
 import { modelFolder } from '../policy/model-folder.ts';
 import { secretsOf } from '../policy/secrets.ts';
 import { modelFacts } from '../../files/model-facts.ts';
-import { recordedLayer, withSecretsOf } from './recorded-layer.ts';
+import { recordedLayer, settingsBefore } from './recorded-layer.ts';
 import { withPaths } from './absolute-paths.ts';
 import { environmentCredit } from './environment-credit.ts';
 import { withArgumentSettings } from './argument-settings.ts';
@@ -107,18 +107,21 @@ async function readSetup(
     const notice = `found no run under ${where} that this configuration can resume${inBrackets(other)}; starting a new one`;
     return setup(fresh, { variables, notices: [notice] });
   }
-  await readTrainingRun(directory);
+  const run = await readTrainingRun(directory);
   const recorded = recordedLayer(directory);
   const again = [...asked.map(withoutRatio), ...layersFor(recorded, given.layers)];
   const resumed = resolveTrainingConfig([recorded, ...(await withArgumentSettings(again, { env: variables, completed: withPaths }))]);
   const { allowChanges: allowOptimizer, allow = ALLOW_FLAG } = given.resume;
-  const options = { allowOptimizer, allow };
   // Hidden secrets were given again, otherwise the line above has thrown.
-  const before = resolveTrainingConfig([withSecretsOf(recorded, resumed.wire)]).wire;
+  const { wire: before, edited } = settingsBefore(directory, run, resumed.wire);
+  const options = { allowOptimizer, allow, edited };
   assertResumable(before, resumed.wire, options);
   const changes = describeDifferences(before, resumed.wire, options);
-  return setup(resumed, { variables, resumeDirectory: directory, changes, allowsChanges: allowOptimizer, allow });
+  const notices = run.settings === undefined ? [UNKNOWN_EDITS] : [];
+  return setup(resumed, { variables, resumeDirectory: directory, changes, allowsChanges: allowOptimizer, allow, notices });
 }
+
+const UNKNOWN_EDITS = 'an earlier version of vf-search began this run, so an edit of its config.toml would go unnoticed';
 
 /** Layers of the preset, file and environment that the request names. */
 async function askedLayers({ target, preset, ablationRun, ...searched }: TrainingRequest): Promise<ConfigLayer[]> {
@@ -224,10 +227,11 @@ async function newestMatch(asked: readonly ConfigLayer[], given: TrainingRequest
     const name = basename(directory);
     if (wanted === null || name.startsWith(`${folderOfName(wanted.name)}--`)) other ??= { startedAt: '', text: `${name}: ${thrownText(error)}` };
   };
-  const matches = ({ started_at: startedAt }: WireTrainingRun, directory: string) => {
+  const matches = (run: WireTrainingRun, directory: string) => {
+    const { started_at: startedAt } = run;
     if (wanted === null) return true;
     try {
-      const recorded = resolveTrainingConfig([withSecretsOf(recordedLayer(directory), wanted)]).wire;
+      const { wire: recorded } = settingsBefore(directory, run, wanted);
       const request = hasRatio ? { ...wanted, optimizer: { ...wanted.optimizer, warmup_steps: recorded.optimizer.warmup_steps } } : wanted;
       const fixed = describeDifferences(recorded, request, options).find(({ key, changeable }) => !changeable || (key === 'name' && isNamed));
       const isAlike = recorded.name === wanted.name || fixed?.key === 'name';

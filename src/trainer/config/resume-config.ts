@@ -67,6 +67,8 @@ export interface ResumeOptions {
   readonly allowOptimizer?: boolean;
   /** What the caller must do to allow them, for errors. @default 'add --allow-changes' */
   readonly allow?: string;
+  /** Dotted keys that were edited in config.toml of the run. @default none */
+  readonly edited?: readonly string[];
 }
 
 /** Every key that differs, in schema order, the name last. A secret that the record hides matches any value. */
@@ -99,10 +101,11 @@ export function assertResumable(before: TrainingConfigWire, after: TrainingConfi
   const forbidden = describeDifferences(before, after, options).find(({ changeable }) => !changeable);
   if (forbidden === undefined) return;
   const { key } = forbidden;
-  const { allow = ALLOW_FLAG } = options;
+  const { allow = ALLOW_FLAG, edited = [] } = options;
+  const undo = edited.includes(key) ? 'undo that edit of its config.toml' : 'leave it out';
   const onPurpose = CHANGEABLE_ON_PURPOSE.some((each) => isIn(key, each));
   throw new ConfigError(
-    `A resumed run cannot change ${differenceText(forbidden)}; leave it out${onPurpose ? `, ${allow} to change it anyway,` : ''} or start a new run`,
+    `A resumed run cannot change ${differenceText(forbidden)}; ${undo}${onPurpose ? `, ${allow} to change it anyway,` : ''} or start a new run`,
   );
 }
 

@@ -7,6 +7,7 @@ import { ConfigError, VfError } from '../../core/errors.ts';
 import { replaceFile, syncDirectory, writeError } from '../../files/json-lines.ts';
 import { folderProblem, makeFolder } from '../../files/make-folder.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
+import { parseToml } from '../../files/toml-text.ts';
 import { lockRun } from '../../files/run-lock.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { folderOfName } from '../../schemas/run-name.ts';
@@ -83,6 +84,7 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
       started_at: options.startedAt.toISOString(),
       finished_at: null,
       config_digest: options.configDigest,
+      settings: settingsIn(options.config),
       attempts: [],
     };
     const directory = new TrainingDirectory(path, lock, run);
@@ -153,7 +155,7 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
     await this.#save({
       ...this.#run,
       finished_at: null,
-      ...(changed === null ? {} : { name: changed.name, config_digest: changed.configDigest }),
+      ...(changed === null ? {} : { name: changed.name, config_digest: changed.configDigest, settings: settingsIn(changed.config) }),
       ...(hasOthers ? { inputs } : {}),
     });
   }
@@ -188,7 +190,8 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
     const [head = ''] = text.split(/^\[/m, 1);
     const renamed = /^name *=.*$/m.test(head) ? head.replace(/^name *=.*$/m, () => line) : `${line}\n${head}`;
     await replaceFile(this.paths.config, (write) => write(Buffer.from(`${renamed}${text.slice(head.length)}`, 'utf8')));
-    await this.#save({ ...this.#run, name });
+    const { settings } = this.#run;
+    await this.#save({ ...this.#run, name, ...(settings === undefined ? {} : { settings: { ...settings, name } }) });
   }
 
   /** Records that the run reached its last step. */
@@ -204,6 +207,10 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#lock[Symbol.asyncDispose]();
   }
+}
+
+function settingsIn(config: string): Record<string, unknown> {
+  return { ...parseToml(config, 'config.toml') };
 }
 
 /** Throws ConfigError if the folder holds no run that this version can read. */

@@ -1,5 +1,5 @@
 /** `vf-train -R` of a finished run, with Node alone. */
-import { appendFileSync, readFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, isAbsolute, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { finished, type RunFolder, TrainFolder } from '../../vllm/train-process.ts';
@@ -13,6 +13,8 @@ const ALONE = { PATH: '/nonexistent', VF_BASE_URL: '' };
 const folder = new TrainFolder();
 let run: RunFolder;
 let printed: object;
+const edit = (file: string, change: (text: string) => string) =>
+  writeFileSync(join(run.path, file), change(readFileSync(join(run.path, file), 'utf8')));
 const resume = (...args: readonly string[]) => folder.runInProcess(['-R', run.path, ...args], ALONE);
 
 describe('finishedRun', { timeout: 120_000 }, () => {
@@ -71,8 +73,19 @@ describe('finishedRun', { timeout: 120_000 }, () => {
     expect(run.steps()).toEqual([1, 2]);
   });
 
-  it('records what a resume changes', async () => {
-    await finished(resume('--steps', '3', '--lr', '5e-4', '--allow-changes'));
+  it('refuses an edit of config.toml as it does the flag', async () => {
+    edit('config.toml', (text) => text.replace(/^learning_rate = 0\.001/m, 'learning_rate = 5e-4'));
+    const before = run.files();
+    const refused = await resume('--steps', '3').ended;
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      'vf-train: A resumed run cannot change optimizer.learning_rate from 0.001 to 5e-4; undo that edit of its config.toml, add --allow-changes to change it anyway, or start a new run\n',
+    ]);
+    expect(run.files()).toEqual(before);
+  });
+
+  it('records what a resume changes, by an edit of config.toml or by a flag', async () => {
+    await finished(resume('--steps', '3', '--allow-changes'));
     expect(run.events().filter(({ kind }) => kind === 'settings_changed')).toEqual([
       expect.objectContaining({ step: 2, message: 'Changed steps from 2 to 3; optimizer.learning_rate from 0.001 to 5e-4' }),
     ]);

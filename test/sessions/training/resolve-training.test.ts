@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -121,6 +121,22 @@ describe('resolveTraining', () => {
     await expect(read(['-R', path, '--lr', '0.1'])).rejects.toThrow(/--allow-changes/);
     expect((await read(['-R', path, '--lr', '0.1', '--allow-changes'])).wire.optimizer.learning_rate).toBe(0.1);
     await expect(read([path, ...START.slice(1)])).rejects.toThrow(/is the folder of a run.* vf-train -R/);
+  });
+
+  it('knows an edit of config.toml by the settings in run.json, and says so where an earlier version recorded none', async () => {
+    const path = await recordRun(START, 1);
+    const [config, record] = [join(path, 'config.toml'), join(path, 'run.json')];
+    const begun = readFileSync(config, 'utf8');
+    writeFileSync(config, begun.replace(/^steps = \S+/m, 'steps = 77'));
+    expect((await read(['-R', path])).changes).toEqual([expect.objectContaining({ key: 'steps', after: 77 })]);
+    writeFileSync(config, begun.replace(/^seed = \S+/m, 'seed = 8'));
+    await expect(read(['-R', path])).rejects.toThrow('cannot change seed from 0 to 8; undo that edit of its config.toml or start a new run');
+    expect((await read(['-R', path, '--seed', '0'])).changes).toEqual([]);
+    writeFileSync(record, JSON.stringify({ ...(JSON.parse(readFileSync(record, 'utf8')) as object), settings: undefined }));
+    expect(await read(['-R', path])).toMatchObject({
+      changes: [],
+      notices: [expect.stringContaining('an edit of its config.toml would go unnoticed')],
+    });
   });
 
   it('records the adapter that a run starts from by its absolute path', async () => {
