@@ -73,9 +73,9 @@ describe('assertStartAdapter', () => {
   });
 
   it('accepts rsLoRA at alpha · √rank, which is the same function, and a target pattern', async () => {
-    await expect(
-      assertStartAdapter(write({ config: { use_rslora: true, lora_alpha: 7.3 } }), { ...LORA, alpha: 7.3 * 2 }, NANO_BASE),
-    ).resolves.toBe(true);
+    await expect(assertStartAdapter(write({ config: { use_rslora: true, lora_alpha: 7.3 } }), { ...LORA, alpha: 7.3 * 2 }, NANO_BASE)).resolves.toBe(
+      true,
+    );
     await expect(assertStartAdapter(write({ config: { target_modules: 'all-linear' } }), LORA, NANO_BASE)).resolves.toBe(true);
   });
 });
