@@ -162,7 +162,7 @@ export class PublishError extends VfError {
 
 interface TrainingErrorDetails {
   readonly failedRollouts: number;
-  readonly resumeFlags: readonly string[];
+  readonly resumeFlags: readonly string[] | null;
 }
 
 /** A training run had to stop: nothing left to train on, an alarm, too many failures. Its checkpoints contain the training so far. */
@@ -170,8 +170,8 @@ export class TrainingError extends VfError {
   override readonly name = 'TrainingError';
   /** Failed rollouts of the batch that ended the run, which are in no row of its metrics. */
   readonly failedRollouts: number;
-  /** The flags with which `-R` helps; empty if it needs none. */
-  readonly resumeFlags: readonly string[];
+  /** The flags with which `-R` helps; empty if it needs none, null if it would end the same way. */
+  readonly resumeFlags: readonly string[] | null;
 
   constructor(message: string, { failedRollouts = 0, resumeFlags = [], ...options }: VfErrorOptions & Partial<TrainingErrorDetails> = {}) {
     super(message, options);

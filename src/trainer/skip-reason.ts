@@ -4,8 +4,21 @@
  * `constant`: no rollouts that are compared have different rewards. `failed`, `unplayed`: too few rollouts finished to be compared, because the others failed or
  * left the policy no room for a first token. `masked`: those that were cut short are left out, and no other is left. `overflow`: the variance of the rewards is not
  * finite. `cut`: as `constant`, and most rollouts were cut short by a length limit. `collapsed`: as `constant`, after an update that destroyed the policy. `not_finite`: a log-prob or a gradient. `diverged`: the KL was above `guards.skip_kl`. `no_loss`: no loss applies to a token.
+ * `no_gradient`: the gradient is 0. `too_small`: every weight stayed as it was, because the update was too small for float32.
  */
-export type SkipKind = 'constant' | 'cut' | 'collapsed' | 'failed' | 'unplayed' | 'masked' | 'overflow' | 'not_finite' | 'diverged' | 'no_loss';
+export type SkipKind =
+  | 'constant'
+  | 'cut'
+  | 'collapsed'
+  | 'failed'
+  | 'unplayed'
+  | 'masked'
+  | 'overflow'
+  | 'not_finite'
+  | 'diverged'
+  | 'no_loss'
+  | 'no_gradient'
+  | 'too_small';
 
 export interface SkipReason {
   readonly kind: SkipKind;
@@ -24,9 +37,18 @@ export const SKIP_REMEDIES: Readonly<Record<SkipKind, string>> = {
   not_finite: 'Lower the learning rate, and check that the model itself computes finite log-probs (vf-doctor)',
   diverged: 'Lower the learning rate, take fewer updates per batch, or raise guards.skip_kl',
   no_loss: 'Check the roles and the weights of the losses',
+  no_gradient: 'Check that the loss gives tokens a gradient other than 0, and that the model itself can be trained',
+  too_small: 'Raise the learning rate (--lr), or optimizer.max_grad_norm if that is what made the gradient small',
 };
 
 /** The remedy of a recorded kind, which may be of another version; null if it is unknown. */
 export function skipRemedy(kind: string | null): string | null {
   return Object.entries(SKIP_REMEDIES).find(([known]) => known === kind)?.[1] ?? null;
+}
+
+const REPEATED: ReadonlySet<SkipKind> = new Set(['no_gradient', 'too_small']);
+
+/** True if further steps of the same run would change nothing either. */
+export function isRepeated(reason: SkipReason | null): boolean {
+  return reason !== null && REPEATED.has(reason.kind);
 }

@@ -136,8 +136,8 @@ export interface TrainingOutcome {
   readonly failedRollouts: number;
   /** True if the run can be resumed with -R. */
   readonly resumable: boolean;
-  /** The flags with which -R helps. @default none are needed */
-  readonly resumeFlags?: readonly string[];
+  /** The flags with which -R helps; null if it would end the same way. @default none are needed */
+  readonly resumeFlags?: readonly string[] | null;
   /** Replicas that did not serve the version when the run ended, as URLs without `/v1`. @default none */
   readonly resting?: readonly string[];
 }

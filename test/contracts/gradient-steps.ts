@@ -66,6 +66,19 @@ export function gradientStepsContract(subject: GradientSubject): void {
       expect(await refusal(backend.restore())).toBe('bad_input');
     });
 
+    it('tell a step that left every weight as it was from one that changed some', async () => {
+      const { backend } = subject;
+      expect(await refusal(backend.hasMoved())).toBe('bad_input');
+      await backend.hold();
+      expect((await step(1e-300)).gradNorm).toBeGreaterThan(0);
+      expect(await backend.hasMoved()).toBe(false);
+      await step();
+      expect(await backend.hasMoved()).toBe(true);
+      await backend.restore();
+      await backend.hold();
+      expect(await backend.hasMoved()).toBe(false);
+    });
+
     it('find a moment that overflowed although the weights are finite, unless the gradient was refused; such a state is not loaded', async () => {
       const { backend, batch } = subject;
       await subject.accumulate(batch, someGradient(batch.targets.length).fill(1e25));

@@ -46,6 +46,10 @@ export class StillBackend implements GradientBackend {
     return true;
   }
 
+  async hasMoved(): Promise<boolean> {
+    return true;
+  }
+
   async saveAdapter(directory: string): Promise<AdapterManifest> {
     return { directory, rank: 1, alpha: 1, files: [] };
   }

@@ -110,6 +110,10 @@ export class UnigramBackend implements GradientBackend {
     return [this.#logits, this.#first, this.#second].every((numbers) => numbers.every(Number.isFinite));
   }
 
+  async hasMoved(): Promise<boolean> {
+    return this.#logits.some((logit, i) => logit !== this.#held!.logits[i]);
+  }
+
   async saveAdapter(directory: string): Promise<AdapterManifest> {
     this.#enter('saveAdapter');
     await write(directory, { logits: [...this.#logits] });

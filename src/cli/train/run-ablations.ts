@@ -182,7 +182,7 @@ class AblationPlayer {
     const { reason, message, resumeFlags = [] } = outcome;
     const ended: TrainingSummary = summary!;
     // Its flags would continue the run with settings of its own, in no group of the table.
-    if (resumeFlags.includes('--allow-changes') || ended.collapse !== undefined) this.#diverged.push(planned);
+    if (resumeFlags?.includes('--allow-changes') === true || ended.collapse !== undefined) this.#diverged.push(planned);
     if (reason === 'interrupted') this.#interrupt();
     if (reason === 'stopped' && this.#code === EXIT.done) this.#code = cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
     const spent = cost === null ? {} : { usd: cost.usd };

@@ -19,8 +19,8 @@ interface NextOptions {
   readonly rows?: number;
   /** The presets that the environment itself brings. */
   readonly presets: readonly Preset[];
-  /** The flags with which `-R` helps. @default none */
-  readonly resumeFlags?: readonly string[];
+  /** The flags with which `-R` helps; null if it would end the same way. @default none */
+  readonly resumeFlags?: readonly string[] | null;
   /** Replicas that did not serve when the run ended, as URLs without `/v1`. @default none */
   readonly resting?: readonly string[];
 }
@@ -63,7 +63,8 @@ function bestFirst({ best, heldOut, resumable, ...summary }: TrainingSummary, co
 function afterRun(summary: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
   const { resumable, directory, adapter, collapse, reason } = summary;
   if (resumable && collapse !== undefined && reason === 'stopped') return [];
-  if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory, options.resumeFlags) }];
+  const { resumeFlags = [] } = options;
+  if (resumable && resumeFlags !== null) return [{ why: 'continue this run', command: resumeCommand(directory, resumeFlags) }];
   if (adapter === null) return [];
   const baseUrl = servingUrl(config, options);
   if (baseUrl !== undefined && config.policy.keepAdapter)

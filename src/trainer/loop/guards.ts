@@ -3,7 +3,7 @@ import { settingNumber } from '../../core/setting-number.ts';
 import { type PublishError, TrainingError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { CollapseWatch } from '../records/collapse.ts';
-import { SKIP_REMEDIES, type SkipReason } from '../skip-reason.ts';
+import { isRepeated, SKIP_REMEDIES, type SkipReason } from '../skip-reason.ts';
 import type { LossTerm } from '../token-loss.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
 import type { MetricsRow, TrainingEvent } from '../training-observer.ts';
@@ -122,7 +122,9 @@ export class Guards {
   }
 
   /** The sampling of a run cannot change, but further rows may have rewards that differ. What is wrong outside the run is corrected there. */
-  #afterSkips({ kind }: SkipReason, lowerRate: readonly string[]): readonly string[] {
+  #afterSkips(reason: SkipReason, lowerRate: readonly string[]): readonly string[] | null {
+    const { kind } = reason;
+    if (isRepeated(reason)) return null;
     if (kind === 'not_finite' || kind === 'diverged') return lowerRate;
     return kind === 'constant' || kind === 'cut' || kind === 'masked' ? ['--set', `guards.max_skipped_steps=${2 * this.#skipped}`] : [];
   }

@@ -11,7 +11,7 @@ import { type SessionStart, startSession } from './start-session.ts';
 import { trainStep } from './train-step.ts';
 import { lowerRateFlags, moreStepsFlags, totalSteps } from '../config/training-schedule.ts';
 import { doneText, servingFault, unchangedText } from '../records/usable-version.ts';
-import type { SkipReason } from '../skip-reason.ts';
+import { isRepeated, type SkipReason } from '../skip-reason.ts';
 import type { TrainingOutcome, TrainingRun, TrainingSession } from '../training-session.ts';
 
 /** Runs until the last step, a stop by a guard, or an interruption. Throws errors that end the run; it can be resumed even then. */
@@ -143,7 +143,8 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     if (checkpoints.isDue(step)) await checkpoints.save();
   }
   const { version: trained } = progress;
-  if (trained === 0 && lastStep > 0) throw new TrainingError(unchangedText(lastStep, skipped), { resumeFlags: moreStepsFlags(config) });
+  if (trained === 0 && lastStep > 0)
+    throw new TrainingError(unchangedText(lastStep, skipped), { resumeFlags: isRepeated(skipped) ? null : moreStepsFlags(config) });
   const fault = session.isServed === false ? null : servingFault({ trained, serves: parts.policy.version, why: failure });
   if (fault !== null) throw new TrainingError(fault);
 }

@@ -91,7 +91,8 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     groups_too_small: 'Groups with fewer than two finished rollouts; dropped.',
     groups_trained: 'Groups that have a nonzero advantage and tokens to train.',
     optimizer_steps: 'Optimiser steps applied.',
-    optimizer_steps_skipped: 'Optimiser steps not applied, because the gradient was not finite or the KL was above guards.skip_kl.',
+    optimizer_steps_skipped:
+      'Optimiser steps not applied, because the gradient was not finite or the KL was above guards.skip_kl, or without effect on any weight.',
     micro_batches: 'Forward passes with gradient.',
     sequences_dropped: 'Sequences left out of an update because their log-probs or their gradient were not finite; an alarm says so.',
     sampling_attempts:

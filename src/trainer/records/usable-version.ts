@@ -6,7 +6,7 @@ import { GradientError } from '../../core/errors.ts';
 import { microBatchOf } from '../gradients/pack-batches.ts';
 import type { GradientComputation } from '../gradient-backend.ts';
 import type { MetricsRow } from '../training-observer.ts';
-import { SKIP_REMEDIES, type SkipReason } from '../skip-reason.ts';
+import { isRepeated, SKIP_REMEDIES, type SkipReason } from '../skip-reason.ts';
 import type { Trajectory } from '../trajectory.ts';
 
 /** A sequence may have no finite log-probs by itself, so several are tried. */
@@ -55,7 +55,7 @@ export function unchangedText(steps: number, last: SkipReason | null): string {
     last === null
       ? `${steps === 1 ? 'it was skipped, and its' : 'each was skipped, and its'} step_skipped event says why`
       : `${steps === 1 ? 'it was skipped' : 'each was skipped, the last'} because ${last.text}. ${SKIP_REMEDIES[last.kind]}`;
-  return `${doneText(steps)}, but the policy is unchanged: ${why}. Start a new run with other settings, or take further steps with -R and a larger --steps`;
+  return `${doneText(steps)}, but the policy is unchanged: ${why}. Start a new run with other settings${isRepeated(last) ? '' : ', or take further steps with -R and a larger --steps'}`;
 }
 
 export interface ServedVersion {

@@ -43,6 +43,7 @@ describe('nextTrainingCommands', () => {
     expect(nextTrainingCommands(summary, remote, { backend: 'embedded', presets, resumeFlags })).toEqual([
       { why: 'continue this run', command: 'npx vf-train -R outputs/train/nano--0a1b2c3d --allow-changes --lr 1e-4' },
     ]);
+    expect(nextTrainingCommands({ ...summary, adapter: null }, remote, { backend: 'embedded', presets, resumeFlags: null })).toEqual([]);
   });
 
   it('loads the adapter again where a run that has ended unloaded it, without the key, then evaluates it on held-out rows', () => {

@@ -20,6 +20,7 @@ import type {
 import type { AdamOptions } from '../../../core/adam-options.ts';
 
 const BATCH = /^batch-(\d+)$/;
+const NO_COPY = 'There is no state to return to; call hold first';
 
 export interface EngineGradientsParts {
   readonly engine: TokenEngine;
@@ -100,7 +101,7 @@ export class EngineGradients implements GradientComputation {
 
   restore(): Promise<void> {
     return this.inTurn(async () => {
-      if (this.#held === null) throw badInput('There is no state to return to; call hold first');
+      if (this.#held === null) throw badInput(NO_COPY);
       await this.trainer.write(this.#held);
       this.#held = null;
     });
@@ -110,6 +111,15 @@ export class EngineGradients implements GradientComputation {
     return this.inTurn(async () => {
       const { tensors, firstMoments, secondMoments } = this.trainer.read();
       return [...tensors, ...firstMoments, ...secondMoments].every(({ a, b }) => a.every(Number.isFinite) && b.every(Number.isFinite));
+    });
+  }
+
+  hasMoved(): Promise<boolean> {
+    return this.inTurn(async () => {
+      const held = this.#held?.tensors;
+      if (held === undefined) throw badInput(NO_COPY);
+      const differ = (now: Float32Array, then: Float32Array) => now.some((value, i) => value !== then[i]);
+      return this.trainer.read().tensors.some(({ a, b }, i) => differ(a, held[i]!.a) || differ(b, held[i]!.b));
     });
   }
 

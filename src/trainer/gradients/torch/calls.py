@@ -195,19 +195,28 @@ class Calls:
         return {}, {}
 
     def restore(self, _: dict[str, Any], __: Arrays) -> Reply:
-        from failure import bad_input
         from state_files import put_held_state
 
         def put() -> None:
-            if self.held is None:
-                raise bad_input("There is no state to return to; call hold first")
-            put_held_state(self.model, self.held)
+            put_held_state(self.model, self.copy())
 
         self.alone(put)
         self.held = None
         if self.ranks:
             self.parallel.replaced()
         return {}, {}
+
+    def has_moved(self, _: dict[str, Any], __: Arrays) -> Reply:
+        from state_files import differs
+
+        return {"moved": self.alone(lambda: differs(self.model, self.copy()))}, {}
+
+    def copy(self) -> Any:
+        from failure import bad_input
+
+        if self.held is None:
+            raise bad_input("There is no state to return to; call hold first")
+        return self.held
 
     def is_finite(self, _: dict[str, Any], __: Arrays) -> Reply:
         return {"finite": self.alone(lambda: self.model.is_finite())}, {}
@@ -222,7 +231,7 @@ class Calls:
         return self.parallel.stats(), {}
 
 
-CALLS = ("hello", "load_base", "create_adapter", "forward", "backward", "drop", "zero_grad", "optim_step", "save_adapter", "save_state", "load_state", "hold", "restore", "is_finite", "release", "stats")
+CALLS = ("hello", "load_base", "create_adapter", "forward", "backward", "drop", "zero_grad", "optim_step", "save_adapter", "save_state", "load_state", "hold", "restore", "has_moved", "is_finite", "release", "stats")
 
 
 def own_device(of_rank_0: str) -> str:

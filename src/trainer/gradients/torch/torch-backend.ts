@@ -29,6 +29,7 @@ import {
   readError,
   readFiles,
   readFinite,
+  readMoved,
   readHello,
   readState,
   readStep,
@@ -206,6 +207,10 @@ export class TorchBackend implements GradientBackend {
 
   async isFinite(): Promise<boolean> {
     return readFinite((await this.#call('is_finite', {})).header).finite;
+  }
+
+  async hasMoved(): Promise<boolean> {
+    return readMoved((await this.#call('has_moved', {})).header).moved;
   }
 
   async saveAdapter(directory: string): Promise<AdapterManifest> {
