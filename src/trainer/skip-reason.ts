@@ -4,7 +4,7 @@
  * `constant`: no rollouts that are compared have different rewards. `failed`, `unplayed`: too few rollouts finished to be compared, because the others failed or
  * left the policy no room for a first token. `masked`: those that were cut short are left out, and no other is left. `overflow`: the variance of the rewards is not
  * finite. `cut`: as `constant`, and most rollouts were cut short by a length limit. `collapsed`: as `constant`, after an update that destroyed the policy. `not_finite`: a log-prob or a gradient. `diverged`: the KL was above `guards.skip_kl`. `no_loss`: no loss applies to a token.
- * `no_gradient`: the gradient is 0. `too_small`: every weight stayed as it was, because the update was too small for float32.
+ * `credit`: the credit gives every token 0 for a reason of its own. `no_gradient`: the gradient is 0. `too_small`: every weight stayed as it was, because the update was too small for float32.
  */
 export type SkipKind =
   | 'constant'
@@ -17,6 +17,7 @@ export type SkipKind =
   | 'not_finite'
   | 'diverged'
   | 'no_loss'
+  | 'credit'
   | 'no_gradient'
   | 'too_small';
 
@@ -37,6 +38,7 @@ export const SKIP_REMEDIES: Readonly<Record<SkipKind, string>> = {
   not_finite: 'Lower the learning rate, and check that the model itself computes finite log-probs (vf-doctor)',
   diverged: 'Lower the learning rate, take fewer updates per batch, or raise guards.skip_kl',
   no_loss: 'Check the roles and the weights of the losses',
+  credit: 'Check the credit (algorithm.advantage.use) and what the environment gives it, or leave it out to compare the rewards of rollouts',
   no_gradient: 'Check that the loss gives tokens a gradient other than 0, and that the model itself can be trained',
   too_small: 'Raise the learning rate (--lr), or optimizer.max_grad_norm if that is what made the gradient small',
 };
@@ -46,7 +48,7 @@ export function skipRemedy(kind: string | null): string | null {
   return Object.entries(SKIP_REMEDIES).find(([known]) => known === kind)?.[1] ?? null;
 }
 
-const REPEATED: ReadonlySet<SkipKind> = new Set(['no_gradient', 'too_small']);
+const REPEATED: ReadonlySet<SkipKind> = new Set(['credit', 'no_gradient', 'too_small']);
 
 /** True if further steps of the same run would change nothing either. */
 export function isRepeated(reason: SkipReason | null): boolean {

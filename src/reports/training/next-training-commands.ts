@@ -143,13 +143,13 @@ function afterLaunched(summary: TrainingSummary, config: Config, adapter: string
 /** A few dozen rows suffice for an evaluation by hand. */
 const MOST_ROWS = 50;
 function afterEmbedded(
-  { baseModel, directory }: TrainingSummary,
+  { baseModel, directory, collapse }: TrainingSummary,
   config: Config,
   options: NextOptions & { readonly adapter: string },
 ): NextCommand[] {
   const bundled = bundledName(baseModel);
   const onGpu = 'repeat it on a GPU machine with vLLM and PyTorch in its python3 (check with vf-doctor)';
-  const words = [...settingsWords(directory, baseModel), '--launch', '--python', 'python3'];
+  const words = [...settingsWords(directory, baseModel), '--launch', '--python', 'python3', ...(collapse?.flags ?? [])];
   const commands = [evaluatedHere(config, options), { why: onGpu, command: ownCommand('vf-train', words) }];
   return bundled === null ? commands : [...commands, ...withRealModel(config.environment.id, options.presets)];
 }

@@ -37,7 +37,7 @@ export function checkedCredit(createCredit: CreditFactory, config: TrainingConfi
       const problem = isObject(assigned) ? assignmentProblem(assigned, batch) : 'it must be { advantages }';
       if (problem !== null) throw new ConfigError(`assign of the credit ${module} returned a wrong value in step ${batch.step}: ${problem}`);
       const { constantReason = `the credit ${advantage.use} gave every rollout 0, or left it out` } = assigned;
-      return withConstantGroups({ ...assigned, constantReason }, constantGroups);
+      return withConstantGroups({ ...assigned, constantReason }, batch, constantGroups);
     },
     ...(credit.saveState === undefined ? {} : { saveState: (directory) => own('saveState', () => credit.saveState!(directory)) }),
     ...(credit.loadState === undefined

@@ -39,7 +39,7 @@ interface TurnArgs {
 export function turnCredit(config: CreditConfig): Credit {
   const args = turnArgs(config.algorithm.advantage.args);
   const { constantGroups } = config.algorithm;
-  return { assign: (batch) => withConstantGroups(assigned(batch, args, config), constantGroups) };
+  return { assign: (batch) => withConstantGroups(assigned(batch, args, config), batch, constantGroups) };
 }
 
 function turnArgs(given: Readonly<Record<string, unknown>>): TurnArgs {

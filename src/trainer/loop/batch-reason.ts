@@ -1,11 +1,16 @@
 /** Why a batch has nothing to learn from, where its rewards say more than its credit. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { byGroup } from '../credit.ts';
+import { TURN_CREDIT } from '../credit/turn-credit.ts';
 import type { SkipReason } from '../skip-reason.ts';
 import { isDemonstration, isFinished, isUnplayed, type Trajectory } from '../trajectory.ts';
 
 /** @param reason of the update; one that is not about rewards stays */
-export function batchReason(reason: SkipReason, trajectories: readonly Trajectory[], { scope, maxTokens = null }: Compared): SkipReason {
+export function batchReason(
+  reason: SkipReason,
+  trajectories: readonly Trajectory[],
+  { scope, maxTokens = null, use = 'outcome' }: Compared,
+): SkipReason {
   const rollouts = trajectories.filter((each) => !isDemonstration(each));
   if (reason.kind !== 'constant' || rollouts.length === 0) return reason;
   const compared = (scope === 'group' ? byGroup(rollouts) : [rollouts]).map((members) => members.flatMap((each) => each.reward ?? []));
@@ -15,7 +20,13 @@ export function batchReason(reason: SkipReason, trajectories: readonly Trajector
     .filter(overflows)
     .flat()
     .reduce((most, reward) => Math.max(most, Math.abs(reward)), 0);
-  if (largest === 0) return cutShort(rollouts, maxTokens) ?? reason;
+  if (largest === 0 && compared.some(differs))
+    return use === 'outcome'
+      ? reason
+      : { kind: 'credit', text: `the credit ${use} gave every token the advantage 0, or left it out, although rewards differ` };
+  if (largest === 0 && use === TURN_CREDIT && rollouts.every(isTurnless))
+    return { kind: 'constant', text: 'no turn had a reward, and the rewards within each group are equal' };
+  if (largest === 0) return cutShort(rollouts, maxTokens) ?? equalRewards(rollouts) ?? reason;
   return { kind: 'overflow', text: `the rewards reach ${largest.toPrecision(3)}, and their variance is not a finite number` };
 }
 
@@ -23,13 +34,17 @@ interface Compared {
   readonly scope: Scope;
   /** `rollouts.max_tokens`. @default the environment's limit */
   readonly maxTokens?: number | null;
+  /** `algorithm.advantage.use`. @default 'outcome' */
+  readonly use?: string;
 }
 
-/** Rewards of texts without their end are often equal. Null unless at least half were cut short. */
+/** Rewards of texts without their end are often equal. Null unless at least half were cut short, and none of these was paid more than nothing while others ended. */
 function cutShort(rollouts: readonly Trajectory[], maxTokens: number | null): SkipReason | null {
   const finished = rollouts.filter(isFinished);
   const cut = finished.filter(({ isTruncated }) => isTruncated).length;
   if (cut === 0 || 2 * cut < finished.length) return null;
+  // What was paid without its end was not held back by the limit.
+  if (cut < finished.length && finished.some(({ isTruncated, reward }) => isTruncated && reward! > 0)) return null;
   const limit = maxTokens === null ? '' : ` (rollouts.max_tokens is ${maxTokens}; --max-tokens ${2 * maxTokens} doubles it)`;
   return {
     kind: 'cut',
@@ -49,6 +64,23 @@ function tooFew(rollouts: readonly Trajectory[], scope: Scope): SkipReason | nul
   const none =
     failed + unplayed === total ? 'no rollout finished' : scope === 'group' ? 'no group has two finished rollouts' : 'too few rollouts finished';
   return { kind: unplayed > failed ? 'unplayed' : 'failed', text: `${none}: ${counts.join(', ')}` };
+}
+
+/** Null unless some were cut short, and all were paid the same. */
+function equalRewards(rollouts: readonly Trajectory[]): SkipReason | null {
+  const finished = rollouts.filter(isFinished);
+  const [first] = finished;
+  if (first === undefined || !finished.some(({ isTruncated }) => isTruncated) || first.reward === 0) return null;
+  if (finished.some(({ reward }) => reward !== first.reward)) return null;
+  return { kind: 'constant', text: `every reward was ${first.reward}, of rollouts that were cut short as of the others` };
+}
+
+function isTurnless({ turnRewards = [] }: Trajectory): boolean {
+  return turnRewards.every((reward) => reward === null);
+}
+
+function differs(rewards: readonly number[]): boolean {
+  return rewards.some((reward) => reward !== rewards[0]);
 }
 
 function overflows(rewards: readonly number[]): boolean {

@@ -80,7 +80,7 @@ export async function trainStep(step: number, version: number, parts: StepParts)
     work,
     update: {
       ...update,
-      reason: batchReason(reason, batch.trajectories, { scope: config.algorithm.advantage.scope, maxTokens: config.rollouts.maxTokens }),
+      reason: batchReason(reason, batch.trajectories, { ...config.algorithm.advantage, maxTokens: config.rollouts.maxTokens }),
     },
   };
 }

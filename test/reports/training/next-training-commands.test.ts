@@ -31,6 +31,11 @@ describe('nextTrainingCommands', () => {
     );
     expect(stopped).toEqual([expect.stringMatching(/vf-train(\.js)? outputs\/train\/nano--0a1b2c3d\/config\.toml -m nano-base --lr 0\.001$/)]);
     const interrupted = nextTrainingCommands(collapsed({ reason: 'interrupted', resumable: true }), remote, { backend: 'embedded', presets });
+    const ended = nextTrainingCommands({ ...collapsed({ reason: 'finished', resumable: false }), adapter: 'a' }, embedded, {
+      backend: 'embedded',
+      presets,
+    });
+    expect(ended.find(({ why }) => why.includes('GPU'))?.command).toMatch(/--python python3 --lr 0\.001$/);
     expect(interrupted.map(({ why }) => why)).toEqual(['train again with a lower learning rate: this run has collapsed', 'continue this run']);
   });
 

@@ -113,7 +113,9 @@ describe('checkedCredit', () => {
       SPOKEN,
     );
     expect(batch).toMatchObject({ values: { 'credit/mean': 3, 'credit/none': null }, constantReason: 'dull' });
-    const { constantReason } = await assigning(() => ({ advantages: [[0, 0]] })).assign(SPOKEN);
+    const { constantReason, values } = await assigning(() => ({ advantages: [[0, 0]] })).assign(SPOKEN);
+    // Their rewards differ, whatever the credit makes of them.
+    expect(values['groups_constant']).toBe(0);
     expect(constantReason).toBe('the credit ./mine.ts gave every rollout 0, or left it out');
   });
 

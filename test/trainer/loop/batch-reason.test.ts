@@ -40,6 +40,29 @@ describe('batchReason', () => {
     expect(batchReason(CONSTANT, [cut('a/0'), paid('a/1', 0), paid('a/2', 0)], { scope: 'group', maxTokens: 64 })).toBe(CONSTANT);
   });
 
+  it('is not the length limit where texts that were cut short were paid as much as whole ones', () => {
+    const cut = (id: string) => trajectory(id, { reward: 1, isTruncated: true });
+    expect(batchReason(CONSTANT, [cut('a/0'), cut('a/1'), paid('a/2', 1)], { scope: 'group' })).toEqual({
+      kind: 'constant',
+      text: 'every reward was 1, of rollouts that were cut short as of the others',
+    });
+    expect(batchReason(CONSTANT, [cut('a/0'), cut('a/1')], { scope: 'group' }).kind).toBe('cut');
+  });
+
+  it('is the credit that gives 0 to different rewards, by its name, or finds no turn with a reward, whatever was cut short', () => {
+    const rollouts = [trajectory('a/0', { reward: 0, isTruncated: true }), paid('a/1', 1)];
+    expect(batchReason(CONSTANT, rollouts, { scope: 'group', use: './mine.ts' })).toEqual({
+      kind: 'credit',
+      text: 'the credit ./mine.ts gave every token the advantage 0, or left it out, although rewards differ',
+    });
+    const cut = ['a/0', 'a/1'].map((id) => trajectory(id, { reward: 0, isTruncated: true }));
+    expect(batchReason(CONSTANT, cut, { scope: 'group', use: 'turns' })).toEqual({
+      kind: 'constant',
+      text: 'no turn had a reward, and the rewards within each group are equal',
+    });
+    expect(batchReason(CONSTANT, rollouts, { scope: 'group' })).toBe(CONSTANT);
+  });
+
   it('compares the whole batch where the credit does', () => {
     expect(batchReason(CONSTANT, [paid('a/0', 1), paid('b/0', 1)], { scope: 'batch' })).toBe(CONSTANT);
     expect(batchReason(CONSTANT, [paid('a/0', 1e299), paid('b/0', 3e299)], { scope: 'batch' }).kind).toBe('overflow');
