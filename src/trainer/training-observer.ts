@@ -57,13 +57,19 @@ export interface TrainingStart {
   readonly rows: readonly RecordedMetricsRow[];
 }
 
+export interface FailedRollout {
+  readonly step: number;
+  readonly rolloutId: string;
+  readonly error: RolloutError;
+}
+
 export interface TrainingObserver {
   /** Called at the start, at a resume, and again if a lost backend takes the run back to its last checkpoint. */
   onStart?(start: TrainingStart): void;
   onPhase?(phase: TrainingPhase, step: number): void;
   /** Progress of the current batch or evaluation. */
   onRollouts?(progress: { readonly step: number; readonly done: number; readonly total: number; readonly failed: number }): void;
-  onFailedRollout?(failure: { readonly step: number; readonly rolloutId: string; readonly error: RolloutError }): void;
+  onFailedRollout?(failure: FailedRollout): void;
   onStep?(row: RecordedMetricsRow): void;
   onEvaluation?(row: RecordedMetricsRow): void;
   onValidation?(row: RecordedMetricsRow): void;

@@ -26,7 +26,7 @@ import { loadCheckpoint, newestRollouts } from './load-checkpoint.ts';
 import { Progress } from './progress.ts';
 import { servePolicyAtStart, type Serving } from './serve-policy.ts';
 import { TokenBudget } from '../gradients/token-budget.ts';
-import type { TrainingEvent } from '../training-observer.ts';
+import { joinObservers, type TrainingEvent } from '../training-observer.ts';
 import { lowerRate, supervisedSteps, totalSteps } from '../config/training-schedule.ts';
 import type { DemonstrationSet, TrainingRun, TrainingSession } from '../training-session.ts';
 import { Validation } from './validation.ts';
@@ -223,7 +223,7 @@ function samplingParts({ run: { config, observer, models }, records, session, po
     client: session.client,
     ...(models === undefined ? {} : { models }),
     config,
-    observer,
+    observer: joinObservers([observer, { onFailedRollout: (failure) => records.onFailedRollout(failure) }]),
     recover: policy.recovery(),
     report: records.report.bind(records),
   };

@@ -10,7 +10,7 @@ import { MetricsJournal } from './metrics-journal.ts';
 import { RolloutFiles } from './rollout-files.ts';
 import { SourceFiles } from './source-files.ts';
 import type { TrajectoryBatch } from '../trajectory-source.ts';
-import type { MetricsRow, RecordedMetricsRow, TrainingEvent, TrainingObserver } from '../training-observer.ts';
+import type { FailedRollout, MetricsRow, RecordedMetricsRow, TrainingEvent, TrainingObserver } from '../training-observer.ts';
 import { totalSteps } from '../config/training-schedule.ts';
 import type { TrainingOutcome, TrainingRun } from '../training-session.ts';
 
@@ -28,6 +28,8 @@ export class RunRecords implements AsyncDisposable {
   #step = 0;
   #hasBegun = false;
   #isLossKnown = false;
+  /** The step or evaluation of rollouts that failed since the last row, by step and id. */
+  readonly #failed = new Map<string, number>();
   #served = { version: 0, model: '' };
   #replicas: Pick<PolicyVersions['replicas'], 'isResting'> | null = null;
 
@@ -77,6 +79,8 @@ export class RunRecords implements AsyncDisposable {
   row(row: MetricsRow): void {
     if (this.#journal === null) throw new TrainingError('The metrics journal is not open; call resumeAt before writing a row');
     this.#step = row.step;
+    // The row counts those of its step or evaluation; a source may be a step ahead.
+    for (const [key, step] of this.#failed) if (step <= row.step) this.#failed.delete(key);
     const recorded = this.#journal.append(this.#withLosses(row));
     if (row.kind === 'step') this.#observer.onStep?.(recorded);
     else if (row.kind === 'evaluation') this.#observer.onEvaluation?.(recorded);
@@ -96,6 +100,10 @@ export class RunRecords implements AsyncDisposable {
   async sourceTexts({ notes = [], records = {} }: Pick<TrajectoryBatch, 'notes' | 'records'>): Promise<void> {
     await this.#sourceFiles?.append(this.#step, records);
     for (const message of notes) this.report({ kind: 'note', message });
+  }
+
+  onFailedRollout({ step, rolloutId }: Pick<FailedRollout, 'step' | 'rolloutId'>): void {
+    this.#failed.set(JSON.stringify([step, rolloutId]), step);
   }
 
   report(event: Omit<TrainingEvent, 'step'>): void {
@@ -120,7 +128,8 @@ export class RunRecords implements AsyncDisposable {
 
   async outcome(reason: TrainingOutcome['reason'], cause: Error | null): Promise<TrainingOutcome> {
     const { directory, config } = this.#run;
-    const { failedRollouts, resumeFlags } = cause instanceof TrainingError ? cause : { failedRollouts: 0, resumeFlags: [] };
+    const failed = reason === 'interrupted' ? this.#failed.size : 0;
+    const { failedRollouts, resumeFlags } = cause instanceof TrainingError ? cause : { failedRollouts: failed, resumeFlags: [] };
     const checkpoint = await this.checkpoints.latest().catch((error: unknown) => {
       // A damaged checkpoint must not hide why the run ended.
       this.report({ kind: 'alarm', message: thrownText(error) });

@@ -213,6 +213,22 @@ describe('nothing to learn from', () => {
     expect(await run({ config: { evaluation: { every: 0 } } })).toMatchObject({ reason: 'finished', version: 6 });
   });
 
+  it('counts what failed of a step that is interrupted while it is sampled again, and nothing twice', async () => {
+    const stop = new AbortController();
+    const failing = new Set<string>();
+    const observer: TrainingObserver = {
+      onFailedRollout: ({ rolloutId }) => void failing.add(rolloutId),
+      onEvent: ({ kind }) => kind === 'step_repeated' && stop.abort(),
+    };
+    const config = { evaluation: { every: 0 } };
+    const outcome = await run({ onTurn: refused, config, observer, signal: stop.signal });
+    expect(failing.size).toBeGreaterThan(0);
+    expect(outcome).toMatchObject({ reason: 'interrupted', step: 0, failedRollouts: failing.size });
+    const later = new AbortController();
+    const onStep = () => later.abort();
+    expect(await run({ config, observer: { onStep }, signal: later.signal })).toMatchObject({ reason: 'interrupted', failedRollouts: 0 });
+  });
+
   it('says that it was the evaluation whose rollouts failed, and how many did', async () => {
     const outcome = await run({ onTurn: refused });
     expect(outcome).toMatchObject({ reason: 'stopped', step: 0, failedRollouts: expect.any(Number) });
