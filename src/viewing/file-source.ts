@@ -47,6 +47,7 @@ export class FileSource implements ViewSource {
   readonly #parts: { readonly files: OpenFiles; readonly tokenizers: RunTokenizers };
   readonly #searches = new TextSearches();
   #runs = new Map<string, OpenRun>();
+  #unread: readonly string[] = [];
   #finding: Promise<void> | null = null;
   #foundAt = -Infinity;
 
@@ -62,7 +63,8 @@ export class FileSource implements ViewSource {
     for (let i = 0; i < runs.length; i += LINES_AT_ONCE)
       lines.push(...(await Promise.all(runs.slice(i, i + LINES_AT_ONCE).map((run) => run.line()))));
     await this.#tellApart(lines);
-    return { root: this.#options.label, runs: lines.toSorted((a, b) => ((a.started_at ?? '') < (b.started_at ?? '') ? 1 : -1)) };
+    const newestFirst = lines.toSorted((a, b) => ((a.started_at ?? '') < (b.started_at ?? '') ? 1 : -1));
+    return { root: this.#options.label, runs: newestFirst, unread: this.#unread };
   }
 
   /** Gives runs of the same kind, environment and name the settings in which they differ. */
@@ -146,13 +148,14 @@ export class FileSource implements ViewSource {
   }
 
   async #search(): Promise<void> {
-    const found = await findRuns(this.#options.root);
+    const { runs: found, unread } = await findRuns(this.#options.root);
     // A run that still exists keeps its cached data.
     const same = (one: (typeof found)[number]) => {
       const known = this.#runs.get(one.id);
       return known?.found.kind === one.kind ? known : new OpenRun(one, this.#parts);
     };
     this.#runs = new Map(found.map((one) => [one.id, same(one)]));
+    this.#unread = unread;
     this.#foundAt = performance.now();
   }
 }

@@ -2,6 +2,9 @@
 import { existsSync } from 'node:fs';
 import { readdir, realpath } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
+import { getSystemErrorMessage } from 'node:util';
+import { countText } from '../core/count-text.ts';
+import { thrownText } from '../core/errors.ts';
 import type { RunKind } from './view-wire.ts';
 
 export interface FoundRun {
@@ -17,14 +20,26 @@ const MOST_LEVELS = 10;
 /** More folders than a folder of runs has. */
 const MOST_FOLDERS = 50_000;
 
-/** The runs below `root` by their ids. Links are not followed, and folders that cannot be read are left out. */
-export async function findRuns(root: string): Promise<FoundRun[]> {
+export interface FoundRuns {
+  /** By their ids. */
+  readonly runs: readonly FoundRun[];
+  /** What could not be searched, one line each. */
+  readonly unread: readonly string[];
+}
+
+/** The runs below `root`. Links are not followed. */
+export async function findRuns(root: string): Promise<FoundRuns> {
   const top = await realpath(root).catch(() => root);
   const runs: FoundRun[] = [];
+  const unread: string[] = [];
   let folders = 0;
   const visit = async (directory: string, level: number): Promise<void> => {
     if (++folders > MOST_FOLDERS) return;
-    const entries = await readdir(directory, { withFileTypes: true }).catch(() => []);
+    const entries = await readdir(directory, { withFileTypes: true }).catch((error: unknown) => {
+      const why = unreadText(error);
+      if (why !== null) unread.push(`${idOf(top, directory)} cannot be read, so no run in it is listed: ${why}`);
+      return [];
+    });
     const kind = kindOf(new Set(entries.filter((entry) => entry.isFile()).map(({ name }) => name)));
     if (kind !== null) {
       runs.push({ id: idOf(top, directory), kind, directory });
@@ -35,7 +50,17 @@ export async function findRuns(root: string): Promise<FoundRun[]> {
       if (entry.isDirectory() && !entry.name.startsWith('.') && entry.name !== 'node_modules') await visit(join(directory, entry.name), level + 1);
   };
   await visit(top, 0);
-  return runs.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  if (folders > MOST_FOLDERS)
+    unread.push(`Only the first ${countText(MOST_FOLDERS)} folders were searched. Open a folder further down to see the runs in the others`);
+  return { runs: runs.toSorted((a, b) => (a.id < b.id ? -1 : 1)), unread };
+}
+
+/** Null for a folder that was removed meanwhile. */
+function unreadText(error: unknown): string | null {
+  const { code, errno } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+  // The page and its exports name no path on this machine.
+  return errno === undefined ? thrownText(error) : `${getSystemErrorMessage(errno)} (${code})`;
 }
 
 /** True if the folder is that of a run. */

@@ -14,6 +14,8 @@ export interface RunList {
   /** The folder that was searched, under the command's name for it. */
   readonly root: string;
   readonly runs: readonly RunLine[];
+  /** Folders below the root that could not be searched, one line each: runs in them are not listed. */
+  readonly unread: readonly string[];
 }
 
 export interface RunLine {

@@ -8,6 +8,9 @@ import type { CommandContext } from '../command-line.ts';
 import { writeOutput } from '../write-output.ts';
 import type { OpenedView } from '../../server/view/open-view.ts';
 
+/** Folders that cannot be read, on stderr. */
+const MOST_UNREAD = 5;
+
 export interface ShowOptions {
   readonly host: string;
   readonly port: number;
@@ -28,6 +31,9 @@ export async function showRuns(
   setFlagsFromString('--semi-space-growth-factor=1');
   const { openView } = await import('../../server/view/open-view.ts');
   const view = await openView({ folder, tokenizer });
+  for (const line of view.unread.slice(0, MOST_UNREAD)) context.note(`vf-view: ${line}`);
+  if (view.unread.length > MOST_UNREAD)
+    context.note(`vf-view: ${plural(view.unread.length - MOST_UNREAD, 'further folder')} cannot be read; the page lists all`);
   if (file !== undefined) return await writeExport(view, file, context);
   const { serveView } = await import('./serve-view.ts');
   await using server = await serveView({ ...view, host, port }, context);

@@ -8,6 +8,8 @@ import type { RunLine } from '../../viewing/view-wire.ts';
 export interface OpenedView {
   readonly source: FileSource;
   readonly runs: readonly RunLine[];
+  /** What could not be searched for runs, one line each. */
+  readonly unread: readonly string[];
 }
 
 /** Finds the runs of a folder. Throws ConfigError for a missing folder, one without runs, and a tokenizer that cannot be read. */
@@ -27,7 +29,8 @@ export async function openView({ folder, tokenizer }: { readonly folder: string;
       hashOf: (opened) => tokenizerHash(opened.encode(TOKENIZER_PROBE_TEXT, { addSpecialTokens: false })),
     },
   });
-  const { runs } = await source.runs();
+  const { runs, unread } = await source.runs();
+  if (runs.length === 0 && unread.length > 0) throw new ConfigError(`${folder} holds no run that can be read: ${unread[0]}`);
   if (runs.length === 0) throw new ConfigError(`${folder} holds no run. Name another folder, or make a run first: vf-eval search-r1 -n 50`);
-  return { source, runs };
+  return { source, runs, unread };
 }

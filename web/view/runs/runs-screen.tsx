@@ -72,6 +72,11 @@ function Runs({ list, route }: { readonly list: RunList; readonly route: Route }
           {picked.length < 2 ? 'Compare' : `Compare ${picked.length} runs`}
         </button>
       </div>
+      {list.unread.map((line) => (
+        <p class="problem" key={line}>
+          <Text text={line} />
+        </p>
+      ))}
       <RunsTable runs={shown} cursor={cursor} picked={picked} pick={pick} />
       {shown.length === 0 && (
         <EmptyState title="No run matches">
