@@ -4,9 +4,9 @@
  *   python3 scripts/compare_chat_templates.py FOLDER > reference.jsonl
  *   node scripts/compare-chat-templates.ts FOLDER reference.jsonl
  */
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ChatTemplate } from '../src/tokenizer/chat-template.ts';
+import { readRegularFileSync } from '../src/files/regular-file.ts';
 
 interface Reference {
   readonly file: string;
@@ -27,12 +27,12 @@ if (folder === undefined || referenceFile === undefined) {
   process.stderr.write('usage: node scripts/compare-chat-templates.ts FOLDER REFERENCE   (see the top of this file)\n');
   process.exit(2);
 }
-const golden = JSON.parse(readFileSync(join(import.meta.dirname, '../test/golden/chat-templates/rendered.json'), 'utf8')) as {
+const golden = JSON.parse(readRegularFileSync(join(import.meta.dirname, '../test/golden/chat-templates/rendered.json'))) as {
   readonly conversations: Readonly<Record<string, Conversation>>;
   readonly variables: Readonly<Record<string, unknown>>;
 };
 const counts = { equal: 0, refused: 0, different: 0 };
-for (const line of readFileSync(referenceFile, 'utf8').trimEnd().split('\n')) {
+for (const line of readRegularFileSync(referenceFile).trimEnd().split('\n')) {
   const reference = JSON.parse(line) as Reference;
   const { messages, tools, variables } = golden.conversations[reference.conversation]!;
   const outcome = outcomeOf(reference, messages, { ...golden.variables, ...variables, ...(tools === undefined ? {} : { tools }) });
@@ -49,7 +49,7 @@ process.exit(counts.different === 0 ? 0 : 1);
 
 function outcomeOf({ file, add_generation_prompt: addGenerationPrompt }: Reference, messages: Conversation['messages'], variables: object) {
   try {
-    const template = ChatTemplate.of(readFileSync(join(folder!, file), 'utf8'), { bos_token: '<s>', eos_token: '</s>' });
+    const template = ChatTemplate.of(readRegularFileSync(join(folder!, file)), { bos_token: '<s>', eos_token: '</s>' });
     return { text: template.render(messages, { addGenerationPrompt, continueFinalMessage: false, variables: { ...variables } }), refused: '' };
   } catch (error) {
     return { text: null, refused: (error as Error).message };

@@ -1,9 +1,9 @@
 /** A run of LanceDB for dense.ts: `dense-run.ts FOLDER` reads passages.f32, queries.f32 and settings.json there, and prints a DenseRun. */
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DenseSearch } from '../../src/retrieval/dense/dense-manifest.ts';
 import { DenseTable } from '../../src/retrieval/dense/dense-table.ts';
 import { median } from './measurement.ts';
+import { readRegularBytesSync, readRegularFileSync } from '../../src/files/regular-file.ts';
 
 interface Searched {
   /** The ten best rows of each query. */
@@ -20,12 +20,12 @@ export interface DenseRun {
 }
 
 const [folder] = process.argv.slice(2);
-const settings = JSON.parse(readFileSync(join(folder!, 'settings.json'), 'utf8')) as { rows: number; dim: number } & Extract<
+const settings = JSON.parse(readRegularFileSync(join(folder!, 'settings.json'))) as { rows: number; dim: number } & Extract<
   DenseSearch,
   { kind: 'ivf_pq' }
 >;
 const vectors = (name: string): Float32Array[] => {
-  const bytes = readFileSync(join(folder!, name));
+  const bytes = readRegularBytesSync(join(folder!, name));
   const { dim } = settings;
   const all = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
   return Array.from({ length: all.length / dim }, (_, i) => all.subarray(i * dim, (i + 1) * dim));

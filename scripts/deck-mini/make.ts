@@ -2,7 +2,7 @@
  * Makes the data set deck-mini: `node scripts/deck-mini/make.ts [FOLDER]`, by default into packages/vf-search-models/datasets/deck-mini. The same versions of renderer and encoder give
  * the same bytes, others the same pixels up to the palette. `--check` compares instead: every pixel, every word, every question.
  */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -12,6 +12,7 @@ import { Random } from '../../src/core/random.ts';
 import { buildDeck, type Question } from './deck.ts';
 import { createMeasure } from './measure.ts';
 import { HEIGHT, type Page, WIDTH } from './page.ts';
+import { readRegularBytes, readRegularFile } from '../../src/files/regular-file.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const SEED = 20_260_101;
@@ -21,8 +22,8 @@ const PALETTE = 64;
 const { values, positionals } = parseArgs({ options: { check: { type: 'boolean', default: false } }, allowPositionals: true });
 const folder = positionals[0] ?? join(ROOT, 'packages/vf-search-models/datasets/deck-mini');
 
-await initWasm(await readFile(fileURLToPath(import.meta.resolve('@resvg/resvg-wasm/index_bg.wasm'))));
-const font = await readFile(join(ROOT, 'src/reports/plot/dejavu-sans-subset.ttf'));
+await initWasm(await readRegularBytes(fileURLToPath(import.meta.resolve('@resvg/resvg-wasm/index_bg.wasm'))));
+const font = await readRegularBytes(join(ROOT, 'src/reports/plot/dejavu-sans-subset.ttf'));
 const { pages, questions } = buildDeck(Random.fromSeed(SEED), createMeasure(font));
 
 const texts: Readonly<Record<string, string>> = {
@@ -48,10 +49,10 @@ async function write(): Promise<void> {
 async function check(): Promise<void> {
   const different: string[] = [];
   for (const page of pages) {
-    const [own, theirs] = [await decode(await encode(render(page))), await decode(await readFile(join(folder, 'pages', `${page.id}.png`)))];
+    const [own, theirs] = [await decode(await encode(render(page))), await decode(await readRegularBytes(join(folder, 'pages', `${page.id}.png`)))];
     if (!own.equals(theirs)) different.push(`pages/${page.id}.png`);
   }
-  for (const [name, text] of Object.entries(texts)) if ((await readFile(join(folder, name), 'utf8')) !== text) different.push(name);
+  for (const [name, text] of Object.entries(texts)) if ((await readRegularFile(join(folder, name))) !== text) different.push(name);
   process.stdout.write(
     different.length === 0 ? `${pages.length} pages and their words and questions are equal\n` : `different: ${different.join(', ')}\n`,
   );

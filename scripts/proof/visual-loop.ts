@@ -2,7 +2,7 @@
  * The loop closes: by one command, phase 1, buckets, a focused round, supervised steps on its rare successes and a next round from their adapter. Judged on
  * held-out questions that the round's own start seldom answers: these questions are found with other draws than the compared ones.
  */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
 import { runCommand } from './run-command.ts';
@@ -10,6 +10,7 @@ import type { ProofOptions } from './proof-options.ts';
 import { tableLines, type Verdict } from './results-page.ts';
 import { type ProvenRun, ROOT, setFlags } from './train-once.ts';
 import type { VisualPart } from './visual-part.ts';
+import { readRegularFileSync } from '../../src/files/regular-file.ts';
 
 interface Interval {
   readonly value: number;
@@ -82,7 +83,7 @@ function judgeLoop({ seed, start, taught, steps, runs, funnel }: Loop, { quick }
   const moved = `held-out hard questions ${start.value.toFixed(3)} → ${taught.value.toFixed(3)}`;
   const adapter = steps.find(({ key }) => key === '1/sft')?.adapter ?? null;
   const next = steps.find(({ key }) => key === '2/focused')?.run ?? null;
-  const config = next === null ? '' : readFileSync(join(resolve(ROOT, next), 'config.toml'), 'utf8');
+  const config = next === null ? '' : readRegularFileSync(join(resolve(ROOT, next), 'config.toml'));
   return [
     quick
       ? { ok: taught.value > start.value, text: `${label}: ${moved}; the supervised start must be better` }
@@ -109,7 +110,7 @@ async function closeLoop(seed: number, { quick, settings, runs: output }: ProofO
   const startedAtMs = performance.now();
   await own('vf-rounds', ['run', config]);
   const seconds = (performance.now() - startedAtMs) / 1000;
-  const { steps } = JSON.parse(readFileSync(join(folder, 'rounds/state.json'), 'utf8')) as { steps: Step[] };
+  const { steps } = JSON.parse(readRegularFileSync(join(folder, 'rounds/state.json'))) as { steps: Step[] };
   const adapterOf = (key: string) => steps.find((step) => step.key === key)?.adapter ?? 'nano-pages';
   const [examples, draws] = quick ? [40, 2] : [120, 4];
   const measured = await evaluated(adapterOf('1/phase1'), { folder, seed: 100 + seed, dataset: 'page-world', examples, draws });
@@ -133,7 +134,7 @@ async function closeLoop(seed: number, { quick, settings, runs: output }: ProofO
     seed,
     seconds,
     steps,
-    hard: readFileSync(hard, 'utf8').trimEnd().split('\n').length,
+    hard: readRegularFileSync(hard).trimEnd().split('\n').length,
     start: start.reward,
     taught: taught.reward,
     funnel,

@@ -2,7 +2,7 @@
  * Searchers of document pages learn in visual-rag, part by part. visual.json keeps the results of every part, so that one part can be proved again without the others; the
  * page is made from all of them.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { compareGroups, type ComparedRun } from '../../src/reports/plot/training-plots.ts';
 import type { MetricsRow } from '../../src/trainer/training-observer.ts';
@@ -13,6 +13,7 @@ import { proveLaptopPart } from './visual-laptop.ts';
 import { proveLoop } from './visual-loop.ts';
 import type { VisualPart } from './visual-part.ts';
 import { proveSees } from './visual-sees.ts';
+import { readRegularFileSync } from '../../src/files/regular-file.ts';
 
 const NAME = 'visual';
 const PARTS: Readonly<Record<string, (options: ProofOptions) => Promise<VisualPart>>> = { laptop: proveLaptopPart, sees: proveSees, loop: proveLoop };
@@ -76,7 +77,7 @@ export function writeVisualPage(options: Pick<ProofOptions, 'command' | 'output'
 
 function keptParts(output: string): Readonly<Record<string, KeptPart>> {
   const file = join(output, `${NAME}.json`);
-  return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as { readonly parts: Readonly<Record<string, KeptPart>> }).parts : {};
+  return existsSync(file) ? (JSON.parse(readRegularFileSync(file)) as { readonly parts: Readonly<Record<string, KeptPart>> }).parts : {};
 }
 
 /** The rows that the plot reads. */

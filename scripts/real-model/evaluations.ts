@@ -1,9 +1,9 @@
 /** Evaluations of the proof with a real language model: runs vf-eval as a user does, and reads its rows. */
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { estimateShare } from '../../src/core/statistics.ts';
 import type { Estimate } from '../../src/schemas/summary.ts';
 import { runEvaluation, type WireSummary } from '../proof/run-evaluation.ts';
+import { readRegularFileSync } from '../../src/files/regular-file.ts';
 
 export interface EvaluationSettings {
   readonly environmentArgs: Readonly<Record<string, unknown>>;
@@ -49,7 +49,7 @@ export async function evaluatePolicy(folder: string, policy: EvaluatedPolicy, se
 }
 
 function evaluationOf({ directory, metrics, truncated, tokens, wall_seconds }: WireSummary): Evaluation {
-  const lines = readFileSync(join(directory, 'results.jsonl'), 'utf8').trimEnd().split('\n');
+  const lines = readRegularFileSync(join(directory, 'results.jsonl')).trimEnd().split('\n');
   // A rollout that failed and was played again has two lines; the later one counts.
   const rows = lines.map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>).filter(({ error }) => error === null);
   const byRow = (name: string) => Object.fromEntries(rows.map((row) => [String(row['example_id']), Number(row[name])]));

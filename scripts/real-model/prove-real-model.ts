@@ -5,7 +5,6 @@
  *
  * The weights are under the Gemma terms of use: neither they nor an adapter of them are committed or shipped (scripts/real-model/install.sh).
  */
-import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { openTokenizer } from '../../src/tokenizer/open-tokenizer.ts';
 import type { Proof, ProofOptions } from '../proof/proof-options.ts';
@@ -20,6 +19,7 @@ import { type Evaluated, reportRealModel, type Trained } from './report.ts';
 import { withAdapter } from './served-adapter.ts';
 import { readResult, runStages, type Stage } from './stages.ts';
 import { makeTranscripts, type Transcript, writeTranscripts } from './transcripts.ts';
+import { readRegularFileSync } from '../../src/files/regular-file.ts';
 
 const NAME = 'gemma-3-270m';
 const CONFIG = 'scripts/real-model/training.toml';
@@ -139,7 +139,7 @@ class RealModelProof implements AsyncDisposable {
   }
 
   async #checkModel(): Promise<object> {
-    const all = readFileSync(this.#transcripts, 'utf8').trimEnd().split('\n');
+    const all = readRegularFileSync(this.#transcripts).trimEnd().split('\n');
     const check = await checkModel({
       directory: this.#directory,
       python: this.#python,
@@ -153,7 +153,7 @@ class RealModelProof implements AsyncDisposable {
     if (differentTexts > 0 || !(largestDifference < 1e-3)) throw new Error('Our parts read the model otherwise than transformers does.');
     return {
       ...check,
-      weights: readFileSync(join(this.#directory, 'SHA256SUMS'), 'utf8')
+      weights: readRegularFileSync(join(this.#directory, 'SHA256SUMS'))
         .split('\n')
         .filter((line) => line !== ''),
     };

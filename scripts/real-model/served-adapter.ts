@@ -1,9 +1,9 @@
 /** An adapter on a running vLLM, under a name that no other weights have: vLLM's prefix cache knows an adapter only by its name. */
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Random } from 'vf-search';
 import { LoraReplica } from '../../src/trainer/publisher/lora-routes.ts';
+import { readRegularBytesSync } from '../../src/files/regular-file.ts';
 
 const TIMEOUT_MS = 600_000;
 
@@ -24,6 +24,6 @@ export async function withAdapter<T>(url: string, directory: string, use: (model
 
 /** The name is the same for the same weights, so that an interrupted evaluation can continue. */
 function adapterName(directory: string): string {
-  const weights = readFileSync(join(directory, 'adapter_model.safetensors'));
+  const weights = readRegularBytesSync(join(directory, 'adapter_model.safetensors'));
   return `adapter-${createHash('sha256').update(weights).digest('hex').slice(0, 12)}`;
 }

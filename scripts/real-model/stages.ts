@@ -3,8 +3,9 @@
  * A stage with a record is not run again; one whose settings or inputs have changed since is refused, because hours of work would be thrown away silently.
  */
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { readRegularFileSync } from '../../src/files/regular-file.ts';
 
 export interface Stage {
   /** Name of its folder and of its record, NAME.json. */
@@ -82,7 +83,7 @@ function write(output: string, name: string, record: StageRecord): void {
 function readText(output: string, name: string): string {
   const path = recordPath(output, name);
   if (!existsSync(path)) throw new Error(`The stage ${name} has not been run: there is no ${path}. Run it first, or all stages without --only.`);
-  return readFileSync(path, 'utf8');
+  return readRegularFileSync(path);
 }
 
 function recordPath(output: string, name: string): string {

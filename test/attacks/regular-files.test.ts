@@ -114,16 +114,51 @@ describe('src and environments', () => {
   it('open paths from outside by src/files/regular-file.ts alone', () => {
     const files = globSync(['src/**/*.ts', 'environments/**/*.ts'], { cwd: ROOT }).filter((path) => !path.includes('/assembly/'));
     expect(files.length).toBeGreaterThan(500);
-    const others = files.filter((path) => {
-      const source = readFileSync(join(ROOT, path), 'utf8');
-      const imported = [...source.matchAll(/import \{([^}]*)\} from 'node:fs(?:\/promises)?'/g)].flatMap(([, names]) =>
-        names!.split(',').map((name) => name.trim()),
-      );
-      return imported.some((name) => /^(?:readFile|readFileSync|createReadStream)$/.test(name)) || /[^.\w]open(?:Sync)?\([^()]*, 'r'\)/.test(source);
-    });
-    expect(others.map((path) => path.replaceAll('\\', '/')).toSorted()).toEqual([...OWN_READERS, ...DIRECTORIES].toSorted());
+    expect(directReaders(files)).toEqual([...OWN_READERS, ...DIRECTORIES].toSorted());
   });
 });
+
+describe('scripts', () => {
+  it('that take words of the user open what these name by src/files/regular-file.ts alone', () => {
+    const files = globSync(['scripts/**/*.{ts,mjs}', 'test/parity/vectors.ts', 'test/parity/check-directories.ts'], { cwd: ROOT });
+    const taking = files.filter((path) => /process\.argv|parseArgs|\boutput\b|directory: string/.test(readFileSync(join(ROOT, path), 'utf8')));
+    expect(taking.length).toBeGreaterThan(40);
+    expect(directReaders(taking)).toEqual(SCRIPT_READERS);
+  });
+});
+
+function directReaders(files: readonly string[]): string[] {
+  const found = files.filter((path) => {
+    const source = readFileSync(join(ROOT, path), 'utf8');
+    const imported = [...source.matchAll(/import \{([^}]*)\} from 'node:fs(?:\/promises)?'/g)].flatMap(([, names]) =>
+      names!.split(',').map((name) => name.trim()),
+    );
+    return imported.some((name) => /^(?:readFile|readFileSync|createReadStream)$/.test(name)) || /[^.\w]open(?:Sync)?\([^()]*, 'r'\)/.test(source);
+  });
+  return found.map((path) => path.replaceAll('\\', '/')).toSorted();
+}
+
+/** These read files of the repository, /proc, and what they have just written themselves. */
+const SCRIPT_READERS = [
+  'scripts/bench/bm25-corpus.ts',
+  'scripts/bench/bm25-run.mjs',
+  'scripts/bench/bm25.ts',
+  'scripts/bench/dense.ts',
+  'scripts/bench/embedded-memory.ts',
+  'scripts/bench/environment-soak.ts',
+  'scripts/bench/kept-rollouts.ts',
+  'scripts/bench/metrics.ts',
+  'scripts/bench/pipelines.ts',
+  'scripts/bench/policy-loss.ts',
+  'scripts/bench/publish.ts',
+  'scripts/bench/trainer-overhead.ts',
+  'scripts/bench/two-turn-task.ts',
+  'scripts/bench/view.ts',
+  'scripts/build-kernels.mjs',
+  'scripts/interop/test.ts',
+  'scripts/proof/visual-sees.ts',
+  'scripts/release.mjs',
+];
 
 /** Opens a directory to sync it. */
 const DIRECTORIES = ['src/files/json-lines.ts'];

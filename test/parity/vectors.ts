@@ -2,8 +2,9 @@
  * Reads and compares vector files, written by scripts that ran upstream (`{function, note, cases: [{id, input, output, tags}]}`) and torch (`{loss,
  * formula, cases: [{name, config, inputs, outputs}]}`).
  */
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import path from 'node:path';
+import { readRegularFile } from '../../src/files/regular-file.ts';
 
 export interface VectorCase {
   readonly id: string;
@@ -95,7 +96,7 @@ export async function listVectors(directory: string): Promise<string[]> {
 }
 
 export async function readVectors(directory: string, name: string): Promise<readonly VectorCase[]> {
-  const json: unknown = JSON.parse(await readFile(path.join(directory, `${name}.json`), 'utf8'));
+  const json: unknown = JSON.parse(await readRegularFile(path.join(directory, `${name}.json`)));
   const cases = (json as { cases?: unknown } | null)?.cases;
   if (!Array.isArray(cases) || cases.length === 0) throw new Error(`${name}.json must contain {"cases": [...]} with at least one case.`);
   const { loss } = json as { loss?: unknown };
