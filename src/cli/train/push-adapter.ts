@@ -2,10 +2,11 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
+import { ConfigError } from '../../core/errors.ts';
 import type { HubPush } from '../../data/hub-push.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
-import { checkPushTarget, openPush, upload } from '../push.ts';
+import { openPush, upload } from '../push.ts';
 import type { TrainArguments } from './train-arguments.ts';
 import { displayPath, ownCommand } from '../../reports/text/own-command.ts';
 import { baseFacts } from '../../reports/training/base-facts.ts';
@@ -19,7 +20,6 @@ export interface AdapterPush {
 /** Asks the hub before the run. Null if nothing is to be pushed. Throws ConfigError. */
 export async function openAdapterPush(push: TrainArguments['push'], context: CommandContext): Promise<AdapterPush | null> {
   if (push === null) return null;
-  checkPushTarget(push.target, 'a model');
   return { hub: await openPush({ type: 'model', name: push.target }, context), which: push.which };
 }
 
@@ -32,6 +32,24 @@ export interface PushAdapterOptions {
   /** The one in `best/`; null without one. */
   readonly best: string | null;
   readonly context: CommandContext;
+}
+
+/** `pushAdapter` of a run that had finished before: a hub that cannot be reached changes the run no more than a push that fails. */
+export async function pushFinished(push: NonNullable<TrainArguments['push']>, options: PushAdapterOptions): Promise<number> {
+  const { context, directory } = options;
+  try {
+    return await pushAdapter((await openAdapterPush(push, context))!, options);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    context.report(error);
+    context.note(`vf-train: ${failedText(directory, push.target, push.which)}`);
+    return EXIT.failed;
+  }
+}
+
+function failedText(directory: string, target: string, which: AdapterPush['which']): string {
+  const again = ownCommand('vf-train', ['-R', displayPath(directory), '--push', target, ...(which === 'best' ? ['--push-best'] : [])]);
+  return `the run is finished and kept; this pushes it again: ${again}`;
 }
 
 /** Returns the exit code. A push that fails is reported and does not change the run. */
@@ -49,8 +67,7 @@ export async function pushAdapter({ hub, which }: AdapterPush, { config, directo
   const names = readdirSync(adapter, { withFileTypes: true }).filter((entry) => entry.isFile() && !entry.name.endsWith('.tmp'));
   const files = names.map(({ name }) => ({ path: name, content: { file: join(adapter, name) } }));
   const title = `Add the adapter of ${basename(directory)} (vf-search ${packageVersion()})`;
-  const again = ownCommand('vf-train', ['-R', displayPath(directory), '--push', hub.name, ...(which === 'best' ? ['--push-best'] : [])]);
-  const failed = `the run is finished and kept; this pushes it again: ${again}`;
+  const failed = failedText(directory, hub.name, which);
   const code = await upload(hub, { files, title, command: 'vf-train', failed }, context);
   const base = baseFacts(config.model.path, process.env);
   if (code === EXIT.done && base.hubId === null && !base.isBundled)

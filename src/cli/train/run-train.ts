@@ -22,7 +22,8 @@ import { type CommandContext, EXIT, isUnderRounds } from '../command-line.ts';
 import type { TrainArguments, TrainDisplay } from './train-arguments.ts';
 import { withFlags } from './key-flags.ts';
 import { LiveView } from './live-view.ts';
-import { openAdapterPush, pushAdapter } from './push-adapter.ts';
+import { checkPushTarget } from '../push.ts';
+import { openAdapterPush, pushAdapter, pushFinished } from './push-adapter.ts';
 
 /** @param words those of the command line without -R */
 export async function runTrain(given: TrainArguments, context: CommandContext, words: readonly string[]): Promise<number> {
@@ -37,16 +38,17 @@ export async function runTrain(given: TrainArguments, context: CommandContext, w
     process.stdout.write(printable(renderConfig(setup, { secrets: [...setup.secrets] })));
     return EXIT.done;
   }
+  if (given.push !== null) checkPushTarget(given.push.target, 'a model');
+  const finished = action === 'dry-run' ? null : await finishedRun(setup);
+  if (finished !== null) {
+    const { reportFinished } = await import('./report-training.ts');
+    await reportFinished(finished, setup, { display, note: context.note });
+    return given.push === null ? EXIT.done : pushFinished(given.push, { config, ...adaptersOf(finished), context });
+  }
   const push = await openAdapterPush(given.push, context);
   if (action === 'dry-run') {
     const { dryTraining } = await import('./dry-training.ts');
     return dryTraining(setup, { gpuPrice: given.gpuPrice, push }, context);
-  }
-  const finished = await finishedRun(setup);
-  if (finished !== null) {
-    const { reportFinished } = await import('./report-training.ts');
-    await reportFinished(finished, setup, { display, note: context.note });
-    return push === null ? EXIT.done : await pushAdapter(push, { config, ...adaptersOf(finished), context });
   }
   let code: number = EXIT.done;
   const { outcome, cost } = await runTraining(setup, {

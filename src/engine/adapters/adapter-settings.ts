@@ -1,7 +1,7 @@
 /** Reads and checks adapter_config.json of a PEFT LoRA. Every field that changes what the adapter computes is either honoured or refused (plain-lora.ts). */
 import { EngineInputError } from '../engine-errors.ts';
 import type { ByteSource } from '../../files/byte-source.ts';
-import { type JsonObject, readJsonObject, shown } from '../model/json-file.ts';
+import { readJsonObject, shown } from '../model/json-file.ts';
 import { adapterFaultText } from './plain-lora.ts';
 
 export interface AdapterSettings {
@@ -9,8 +9,12 @@ export interface AdapterSettings {
   readonly alpha: number;
   /** Factor of B A x: alpha / rank, or alpha / sqrt(rank) with `use_rslora`. */
   readonly scale: number;
-  /** Last parts or whole paths of the modules; null for a pattern or `all-linear`, in which case the tensors decide. */
+  /** Last parts or whole paths of the modules; null for a pattern or `all-linear`. */
   readonly targets: readonly string[] | null;
+  /** The pattern of whole paths; null for a list, for `all-linear`, and for one that only Python can read: then the tensors decide. */
+  readonly pattern: RegExp | null;
+  /** `exclude_modules`: a pattern of whole paths, or last parts or whole paths; empty if it leaves nothing out. */
+  readonly excluded: RegExp | readonly string[];
   /** The field because of which some layers of the targets may lack tensors; null if none may. */
   readonly partialBy: 'layers_to_transform' | 'exclude_modules' | null;
   /** The only layers that it adapts, by `layers_to_transform`; null for all. */
@@ -39,18 +43,32 @@ export async function readAdapterSettings(source: ByteSource, name: string, { ma
   const { layers_to_transform: chosen = null } = config;
   const layers = chosen === null ? [] : [chosen].flat();
   if (!layers.every((layer) => Number.isSafeInteger(layer))) refuse('layers_to_transform', 'whole numbers', 'invalid');
-  const targets = targetsOf(config) ?? refuse('target_modules', 'a list of layer names, a pattern or "all-linear"', 'invalid');
+  const given = namesOf(config['target_modules']);
+  const targets = given?.length ? given : refuse('target_modules', 'a list of layer names, a pattern or "all-linear"', 'invalid');
+  const { exclude_modules: exclude = null } = config;
+  const excluded = exclude === null ? [] : (namesOf(exclude) ?? refuse('exclude_modules', 'a list of layer names or a pattern', 'invalid'));
   return {
     rank,
     alpha,
     scale: alpha / (rsLora === true ? Math.sqrt(rank) : rank),
     targets: typeof targets === 'string' ? null : targets,
+    pattern: typeof targets === 'string' && targets !== 'all-linear' ? patternOf(targets) : null,
+    excluded: typeof excluded === 'string' ? (patternOf(excluded) ?? []) : excluded,
     layers: layers.length === 0 ? null : (layers as number[]),
     partialBy: PARTIAL.find((key) => !['null', '[]'].includes(JSON.stringify(config[key] ?? null))) ?? null,
   };
 }
 
-function targetsOf({ target_modules: targets }: JsonObject): string | readonly string[] | null {
-  if (typeof targets === 'string') return targets;
-  return Array.isArray(targets) && targets.length > 0 && targets.every((name) => typeof name === 'string') ? targets : null;
+function namesOf(value: unknown): string | readonly string[] | null {
+  if (typeof value === 'string') return value;
+  return Array.isArray(value) && value.every((name) => typeof name === 'string') ? value : null;
+}
+
+/** Null for a pattern that only Python can read. */
+function patternOf(pattern: string): RegExp | null {
+  try {
+    return new RegExp(`^(?:${pattern})$`, 's');
+  } catch {
+    return null;
+  }
 }

@@ -28,6 +28,12 @@ const MERGE = 'Merge it into its base (PEFT: merge_and_unload, then save_pretrai
 const CONVERT = 'Save it as plain LoRA (PEFT: save_pretrained with path_initial_model_for_weight_conversion), or merge it into its base';
 
 const RULES: readonly FieldRule[] = [
+  {
+    keys: /^task_type$/,
+    neutral: ['CAUSAL_LM'],
+    effect: 'it was trained for another task than generating text',
+    remedy: 'Use an adapter that was trained to generate text',
+  },
   { keys: /^use_dora$/, neutral: [false], effect: 'DoRA also scales every layer by a trained magnitude' },
   {
     keys: /^init_lora_weights$/,

@@ -163,15 +163,24 @@ function checkNames(
   const known = new Set([...pathsOf(modules)].flatMap((one) => [adapterTensorName(one, 'A'), adapterTensorName(one, 'B')]));
   const unknown = names.filter((name) => !known.has(name));
   if (unknown.length > 0) throw unknownTensors(path, unknown);
-  const { targets, partialBy, layers } = settings;
-  if (targets === null) return;
-  const strange = targets.filter((target) => !modules.some((module) => isNamed(module, target)));
+  const { targets, pattern, partialBy, layers, excluded } = settings;
+  const present = new Set(names.map((name) => name.slice(PREFIX.length, name.lastIndexOf('.lora_'))));
+  const isExcluded = (module: AdaptedModule) =>
+    excluded instanceof RegExp ? excluded.test(module.path) : excluded.some((name) => isNamed(module, name));
+  const left = modules.filter((module) => present.has(module.path) && isExcluded(module)).map((module) => module.path);
+  if (left.length > 0)
+    throw new EngineInputError(`${path} contains tensors that are in exclude_modules: ${firstNames(left)}; save the adapter again`);
+  if (targets === null && pattern === null) return;
+  const strange = (targets ?? []).filter((target) => !modules.some((module) => isNamed(module, target)));
   if (strange.length > 0) {
     const message = `target_modules next to ${path} names layers that this model does not have: ${firstNames(strange)}; check that the adapter belongs to this model`;
     throw new EngineInputError(message, { code: 'unsupported' });
   }
-  const targeted = pathsOf(modules.filter((module) => targets.some((target) => isNamed(module, target)) && (layers?.includes(module.layer) ?? true)));
-  const present = new Set(names.map((name) => name.slice(PREFIX.length, name.lastIndexOf('.lora_'))));
+  const isTargeted = (module: AdaptedModule) => {
+    if (targets === null) return pattern!.test(module.path);
+    return targets.some((target) => isNamed(module, target)) && (layers?.includes(module.layer) ?? true);
+  };
+  const targeted = pathsOf(modules.filter(isTargeted));
   const extra = [...present].filter((one) => !targeted.has(one));
   const missing = partialBy !== null ? [] : [...targeted].filter((one) => !present.has(one));
   if (extra.length > 0)

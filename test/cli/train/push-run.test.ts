@@ -45,6 +45,11 @@ describe('vf-train --push', { timeout: 120_000 }, () => {
       stderr: expect.stringMatching(/this pushes it again: node .*vf-train\.js -R \S+ --push me\/searcher\n/),
     });
     expect(hub.repositories.size).toBe(0);
+    const later = await vfTrain(['-R', run.path, '--push', 'me/searcher']);
+    expect({ code: later.code, stderr: later.stderr }).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/this pushes it again: node .*vf-train\.js -R \S+ --push me\/searcher\n$/),
+    });
     hub.availableFor = Infinity;
     const second = await vfTrain(['-R', run.path, '--push', 'me/searcher']);
     expect({ code: second.code, stderr: second.stderr }).toMatchObject({

@@ -109,6 +109,7 @@ describe('readAdapter, of what this engine does not compute', () => {
     'transposed weights': { fan_in_fan_out: true },
     'adapted parameters': { target_parameters: ['experts.gate'] },
     'a rank beyond the limit': { r: 513 },
+    'another task': { task_type: 'SEQ_CLS' },
     'modules that the model does not have': { target_modules: ['q_proj', 'c_attn'] },
   };
   it.each(Object.entries(configs))('refuses %s as unsupported, in one line that names the field', async (_, fields) => {
@@ -187,6 +188,13 @@ describe('readAdapter, of what is broken', () => {
     ['no rank', { r: null }, /got null$/],
     ['an alpha that is a word', { lora_alpha: '8' }, /^lora_alpha in .*, got "8"$/],
     ['no targets', { target_modules: [] }, /^target_modules in .*, got \[\]$/],
+    ['a pattern that leaves tensors over', { target_modules: '.*(q|v)_proj' }, /contains tensors that are not in target_modules: .*k_proj/],
+    ['tensors that it excludes', { exclude_modules: ['q_proj'] }, /contains tensors that are in exclude_modules: .*q_proj/],
+    [
+      'tensors that a pattern excludes',
+      { target_modules: 'all-linear', exclude_modules: '.*layers.1.*' },
+      /are in exclude_modules: model\.layers\.1/,
+    ],
     ['targets that leave tensors over', { target_modules: ['q_proj'] }, /contains tensors that are not in target_modules: .* and 21 more;/],
   ])('refuses %s as invalid', async (_, fields, message) => {
     await expect(readAdapter(write({ config: fields }), config)).rejects.toMatchObject({ code: 'invalid', message: expect.stringMatching(message) });
