@@ -23,6 +23,8 @@ export interface SearchEndpointOptions {
   readonly connections?: number;
   /** Larger answers are refused. @default 64 MiB */
   readonly maxResponseBytes?: number;
+  /** True for answers of bytes (`HttpEndpoint`). @default false */
+  readonly isBinary?: boolean;
   /** Source of jitter for the delays; does not affect results. @default a generator that differs between processes */
   readonly random?: Random;
 }
@@ -52,7 +54,16 @@ export class SearchEndpoint {
 
   /** `path` is used for a URL without one. Throws ConfigError for an unusable URL. */
   constructor(options: SearchEndpointOptions, { path: fallback }: { readonly path: string }) {
-    const { url, headers = {}, timeoutMs = 60_000, maxRetries = 4, baseDelayMs = 500, connections = 32, maxResponseBytes } = options;
+    const {
+      url,
+      headers = {},
+      timeoutMs = 60_000,
+      maxRetries = 4,
+      baseDelayMs = 500,
+      connections = 32,
+      maxResponseBytes,
+      isBinary = false,
+    } = options;
     const { baseUrl, path } = splitUrl(url, fallback);
     this.name = redactUrl(joinUrl(baseUrl, path));
     this.#path = path;
@@ -60,6 +71,7 @@ export class SearchEndpoint {
       baseUrl,
       headers,
       connections,
+      isBinary,
       ...(maxResponseBytes === undefined ? {} : { maxResponseBytes }),
       makeError: (message, cause) => new RetrievalError(message, cause),
     });

@@ -1,4 +1,5 @@
-/** Reads request bodies within limits of memory and time. */
+/** Reads request bodies of JSON within limits of memory and time, and of what JSON.parse would make of them. */
+import { JsonBounds, REQUEST_LIMITS } from '../core/json-bounds.ts';
 import type { HeldBytes } from './held-bytes.ts';
 
 export type ReadBody =
@@ -46,6 +47,8 @@ export class BodyBudget {
     const full = this.#fullText(announced);
     if (full !== null) return { ok: false, status: 503, detail: full };
     let bytes = 0;
+    const bounds = new JsonBounds(REQUEST_LIMITS);
+    let excess: string | null = null;
     const reader = request.body?.getReader();
     const late = Promise.withResolvers<'late'>();
     const timer = setTimeout(() => late.resolve('late'), bodyTimeoutMs);
@@ -54,13 +57,17 @@ export class BodyBudget {
         const next = await Promise.race([reader?.read(), late.promise]);
         if (next === 'late') return { ok: false, status: 408, detail: `The body did not arrive within ${bodyTimeoutMs} ms; send it faster` };
         if (next === undefined || next.done) break;
-        chunks.push(next.value);
         bytes += next.value.length;
-        this.#hold(next.value.length);
         if (bytes > maxBodyBytes) return tooLarge;
+        excess ??= bounds.take(next.value);
+        // The rest is read, so that the client gets its answer, but not kept.
+        if (excess !== null) continue;
+        chunks.push(next.value);
+        this.#hold(next.value.length);
         const now = this.#fullText(0);
         if (now !== null) return { ok: false, status: 503, detail: now };
       }
+      if (excess !== null) return { ok: false, status: 422, detail: `The body ${excess}; send less at a time` };
       return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)) };
     } catch (cause) {
       if (cause instanceof TypeError && (cause as NodeJS.ErrnoException).code === 'ERR_ENCODING_INVALID_ENCODED_DATA')

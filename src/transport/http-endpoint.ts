@@ -6,6 +6,7 @@
 import type { Dispatcher } from 'undici';
 import { abortError, onAbort } from '../core/abort.ts';
 import { countText } from '../core/count-text.ts';
+import { ReplyBounds } from '../core/json-bounds.ts';
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../core/errors.ts';
 import { headerCredentials, urlCredentials } from './credentials.ts';
 import { isProxyRefusal, openConnections, type Proxy, proxyFailure, proxyFor } from './proxy.ts';
@@ -33,6 +34,8 @@ export interface HttpEndpointOptions {
   readonly connections?: number;
   /** Larger responses are rejected. @default 64 MiB */
   readonly maxResponseBytes?: number;
+  /** True for replies of bytes, which are no text and pass without the bounds of JSON. @default false */
+  readonly isBinary?: boolean;
   /** Creates the error for a network failure, in the class of the caller's boundary. */
   readonly makeError: (message: string, options: VfErrorOptions) => VfError;
 }
@@ -62,10 +65,11 @@ export class HttpEndpoint {
   readonly #query: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #maxResponseBytes: number;
+  readonly #isBinary: boolean;
   readonly #makeError: HttpEndpointOptions['makeError'];
   #closed = false;
 
-  constructor({ baseUrl, headers = {}, connections = 256, maxResponseBytes = 64 * 2 ** 20, makeError }: HttpEndpointOptions) {
+  constructor({ baseUrl, headers = {}, connections = 256, maxResponseBytes = 64 * 2 ** 20, isBinary = false, makeError }: HttpEndpointOptions) {
     const base = httpUrl(baseUrl);
     this.#origin = base.origin;
     this.#path = base.pathname.replace(/\/+$/, '');
@@ -79,6 +83,7 @@ export class HttpEndpoint {
     this.rateLimit = shared.limit;
     this.#releaseLimit = shared.release;
     this.#maxResponseBytes = maxResponseBytes;
+    this.#isBinary = isBinary;
     this.#makeError = makeError;
     this.#pool = openConnections(base.origin, this.#proxy, connections);
   }
@@ -94,7 +99,7 @@ export class HttpEndpoint {
       if (signal.aborted) return reject(abortError(signal));
       if (this.#closed) return reject(closedError());
       const where = () => redactUrl(`${this.#origin}${target}`);
-      const exchange = new Exchange(signal, this.#maxResponseBytes, (outcome) => {
+      const exchange = new Exchange(signal, { maxBytes: this.#maxResponseBytes, bounds: this.#isBinary ? null : new ReplyBounds() }, (outcome) => {
         if (outcome.ok) {
           const problem = encodingProblem(outcome.response);
           if (problem === null) return resolve(outcome.response);
@@ -102,9 +107,7 @@ export class HttpEndpoint {
         }
         if (outcome.error instanceof VfError) return reject(outcome.error);
         if (outcome.error instanceof ResponseTooLarge)
-          return reject(
-            this.#makeError(`${where()} returned more than ${countText(this.#maxResponseBytes)} bytes`, { status: outcome.error.status }),
-          );
+          return reject(this.#makeError(`${where()} ${outcome.error.message}`, { status: outcome.error.status }));
         const failure = networkFailure(outcome.error);
         const text = this.#proxy === null ? failure : proxyFailure(this.#proxy, failure);
         reject(this.#makeError(`${where()} did not answer: ${text}`, { cause: outcome.error, retryable: !isProxyRefusal(failure) }));
@@ -134,11 +137,17 @@ const QUOTED_BYTES = 16_384;
 
 type Outcome = { readonly ok: true; readonly response: HttpResponse } | { readonly ok: false; readonly error: unknown };
 
+interface ExchangeLimits {
+  readonly maxBytes: number;
+  /** Null for replies that are no JSON. */
+  readonly bounds: ReplyBounds | null;
+}
+
 class ResponseTooLarge extends Error {
   readonly status: number;
 
-  constructor(status: number) {
-    super('The response is too large');
+  constructor(status: number, excess: string) {
+    super(excess);
     this.status = status;
   }
 }
@@ -146,7 +155,7 @@ class ResponseTooLarge extends Error {
 /** One request on the pool. Collects the response up to its limit and settles exactly once. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #listening: Disposable;
-  readonly #maxBytes: number;
+  readonly #limits: ExchangeLimits;
   readonly #settle: (outcome: Outcome) => void;
   #controller: Dispatcher.DispatchController | null = null;
   #failure: Error | null = null;
@@ -156,8 +165,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
 
-  constructor(signal: AbortSignal, maxBytes: number, settle: (outcome: Outcome) => void) {
-    this.#maxBytes = maxBytes;
+  constructor(signal: AbortSignal, limits: ExchangeLimits, settle: (outcome: Outcome) => void) {
+    this.#limits = limits;
     this.#settle = settle;
     this.#listening = onAbort(signal, () => this.fail(abortError(signal)));
   }
@@ -178,13 +187,23 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: HttpHeaders): void {
     this.#status = status;
     this.#headers = headers;
-    if (Number(headers['content-length'] ?? 0) > this.#maxBytes) this.fail(new ResponseTooLarge(status));
+    if (Number(headers['content-length'] ?? 0) > this.#limits.maxBytes) this.#refuse(this.#moreBytes());
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#bytes += chunk.length;
-    if (this.#bytes > this.#maxBytes) this.fail(new ResponseTooLarge(this.#status));
-    else this.#chunks.push(chunk);
+    if (this.#bytes > this.#limits.maxBytes) return this.#refuse(this.#moreBytes());
+    const excess = this.#limits.bounds?.take(chunk) ?? null;
+    if (excess !== null) return this.#refuse(`returned JSON that ${excess}`);
+    this.#chunks.push(chunk);
+  }
+
+  #refuse(excess: string): void {
+    this.fail(new ResponseTooLarge(this.#status, excess));
+  }
+
+  #moreBytes(): string {
+    return `returned more than ${countText(this.#limits.maxBytes)} bytes`;
   }
 
   onResponseEnd(): void {

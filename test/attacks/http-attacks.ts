@@ -134,6 +134,18 @@ export function withstandsHttpAttacks(target: HttpTarget): void {
     await expectWell();
   });
 
+  it('refuses JSON of too many lists or keys before it becomes values', async () => {
+    for (const [body, excess] of [
+      [`[${'[],'.repeat(2 ** 20)}[]]`, /has more than 1,048,576 lists, objects and keys/],
+      [`{${Array.from({ length: 70_000 }, (_, i) => `"${i}":0`).join(',')}}`, /has an object of more than 65,536 keys/],
+      [`{"a":${'['.repeat(1_000_000)}`, /nests lists and objects more than 64 levels deep/],
+    ] as const) {
+      const answer = await ask(target, body);
+      expect(answer).toEqual({ status: refusals.notJson, body: expect.stringMatching(excess) });
+    }
+    await expectWell();
+  });
+
   it('survives bytes that are not HTTP, and two requests dressed as one', async () => {
     const { port } = target.server();
     const start = `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n`;

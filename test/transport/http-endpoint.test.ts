@@ -56,6 +56,30 @@ describe('HttpEndpoint', () => {
     expect(Buffer.from(headers['authorization']!.replace('Basic ', ''), 'base64').toString()).toBe('us@er:pé');
   });
 
+  test('refuses a reply, plain or an event of a stream, that is nested too deep or has too many lists, before it is parsed', async () => {
+    const deep = '['.repeat(65);
+    const replies = [` \n${deep}`, `data: {}\n\ndata: ${deep}\n`, `{"error":${deep}`];
+    await using server = await loopback((_, response) => response.end(replies.shift()));
+    await using endpoint = connect(server.url);
+    while (replies.length > 0) {
+      const error = await failure(endpoint.request({ method: 'GET', path: '/x', signal: forever }));
+      expect([error.message, error.retryable]).toEqual([
+        `${server.url}/x returned JSON that nests lists and objects more than 64 levels deep`,
+        false,
+      ]);
+    }
+  });
+
+  test('lets bytes and pages pass', async () => {
+    const deep = '['.repeat(100);
+    await using server = await loopback((_, response) => response.end(deep));
+    await using endpoint = connect(server.url, { isBinary: true });
+    expect((await endpoint.request({ method: 'GET', path: '/x', signal: forever })).body.toString()).toBe(deep);
+    await using page = await loopback((_, response) => response.end(`<script>${deep}`));
+    await using reader = connect(page.url);
+    expect((await reader.request({ method: 'GET', path: '/x', signal: forever })).status).toBe(200);
+  });
+
   test('returns any status with headers and body', async () => {
     await using server = await loopback((_, response) => response.writeHead(503, { 'retry-after': '7' }).end('busy'));
     await using endpoint = connect(server.url);

@@ -52,7 +52,11 @@ export class PoolingEncoder implements VectorEncoder {
       const served = await models.ask({ query: '' }, ({ body }) => parseAnswer(body, servedModels), signal);
       const found = model === null ? served.length === 1 && served[0]! : served.find(({ id }) => id === model);
       if (found)
-        return new PoolingEncoder(new SearchEndpoint({ ...options, url: serverRoute(options.url, 'pooling') }, { path: '/pooling' }), found, type);
+        return new PoolingEncoder(
+          new SearchEndpoint({ ...options, isBinary: true, url: serverRoute(options.url, 'pooling') }, { path: '/pooling' }),
+          found,
+          type,
+        );
       const names = served.length > MOST_NAMED ? `${namesOf(served.slice(0, MOST_NAMED))}, ...` : namesOf(served);
       throw new RetrievalError(
         model === null

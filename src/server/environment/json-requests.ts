@@ -1,7 +1,6 @@
 /** Reads JSON requests of the environment server within limits, and answers in its form. */
 import type { Context } from 'hono';
 import { readExactJson } from '../../core/read-json.ts';
-import { isDeeperThan, MOST_LEVELS } from '../../schemas/nesting.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 import type { XStatic } from 'typebox/schema';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS, type ReadBody } from '../bounded-body.ts';
@@ -39,8 +38,6 @@ export class JsonRequests {
     await this.#turns.next();
     return this.#budget.withBody(c.req.raw, (body) => {
       const value = parsed(body);
-      if (isDeeperThan(value, MOST_LEVELS))
-        throw new EnvironmentRefusal(422, `The body nests lists and objects more than ${MOST_LEVELS} levels deep.`);
       const check = schemaCheck(schema);
       if (!check(value)) throw new EnvironmentRefusal(422, `${schemaProblem(check, 'The body')}. GET /openapi.json describes the request.`);
       return use(value);

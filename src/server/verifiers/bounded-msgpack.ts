@@ -3,10 +3,10 @@
  * reads them, so the structure is checked first, without making anything.
  */
 import { countText } from '../../core/count-text.ts';
+import { MOST_LEVELS } from '../../schemas/nesting.ts';
 
 /** Far more than any request needs. */
 const MOST_VALUES = 1_000_000;
-const MOST_LEVELS = 64;
 
 export type BoundedMsgpack = { readonly values: number } | { readonly problem: string };
 

@@ -1,6 +1,6 @@
 /** Answers one frame of OpenEnv's WebSocket. */
+import { jsonExcess } from '../../../core/json-bounds.ts';
 import { readJson } from '../../../core/read-json.ts';
-import { isDeeperThan, MOST_LEVELS } from '../../../schemas/nesting.ts';
 import { ResetDataSchema, resetAnswerLine, stepAnswerLine } from '../../../schemas/environment-server/openenv.ts';
 import { isObject } from '../../../schemas/is-object.ts';
 import { kindOf } from '../../../schemas/kind-of.ts';
@@ -53,14 +53,13 @@ function withDigits(key: string, value: unknown, { source }: { readonly source?:
 }
 
 function readFrame(text: string): Frame {
+  const excess = jsonExcess(text);
+  if (excess !== null) throw new WireError('VALIDATION_ERROR', `The frame ${excess}. Send a flat one.`);
   let frame: unknown;
   try {
     frame = readJson(text, withDigits);
   } catch (cause) {
     throw new WireError('INVALID_JSON', `The frame is not JSON: ${(cause as Error).message}.`, { cause });
-  }
-  if (isDeeperThan(frame, MOST_LEVELS)) {
-    throw new WireError('VALIDATION_ERROR', `The frame nests lists and objects more than ${MOST_LEVELS} levels deep. Send a flat one.`);
   }
   if (!isObject(frame)) throw new WireError('VALIDATION_ERROR', `The frame is ${kindOf(frame)}. Send an object with type and data.`);
   const { type, data, ...others } = frame;
