@@ -56,7 +56,7 @@ export function exampleNotes(step: number, valid: readonly ProbedProposal[], ste
 const LONGEST = 200;
 
 function oneLine(text: string): string {
-  const line = text.replaceAll(/\s*\n\s*/g, ' ⏎ ');
+  const line = text.replaceAll(/\s+/g, (space) => (space.includes('\n') ? ' ⏎ ' : space));
   return line.length > LONGEST ? `${line.slice(0, LONGEST)} …` : line;
 }
 

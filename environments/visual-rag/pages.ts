@@ -15,7 +15,15 @@ export function nextPage(results: readonly string[], shown: readonly string[]): 
 
 /** The names of pages by their image paths: without folders and without the text after the first `.jpg`. */
 export function basenames(paths: readonly string[]): string[] {
-  return paths.map((path) => beforeFirst(path.replace(/\/+$/, '').split('/').at(-1)!, '.jpg'));
+  return paths.map((path) =>
+    beforeFirst(
+      path
+        .replace(/(?<!\/)\/+$/, '')
+        .split('/')
+        .at(-1)!,
+      '.jpg',
+    ),
+  );
 }
 
 /** The name of a page by the path of its picture: as `basenames`, and without the end of other kinds of picture, which upstream's names keep. */

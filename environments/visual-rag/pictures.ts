@@ -108,6 +108,6 @@ export function undecodable(error: unknown): string {
   const lines = thrownText(error)
     .split('\n')
     .filter((line) => line.trim() !== '' && !line.startsWith('vips2png:'));
-  const why = lines.length === 0 ? '' : ` (${lines.join('; ').replace(/[.\s]+$/, '')})`;
+  const why = lines.length === 0 ? '' : ` (${lines.join('; ').replace(/(?<![.\s])[.\s]+$/, '')})`;
   return `it cannot be decoded${why}; the file may be incomplete`;
 }

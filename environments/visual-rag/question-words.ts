@@ -9,7 +9,7 @@ const STOP_WORDS = new Set(
 /** Lower-case words without punctuation at their ends. */
 export function plainWords(text: string): string[] {
   return text.split(/\s+/).flatMap((word) => {
-    const plain = word.toLowerCase().replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, '');
+    const plain = word.toLowerCase().replace(/^[^\p{L}\p{N}]+|(?<![^\p{L}\p{N}])[^\p{L}\p{N}]+$/gu, '');
     return plain === '' ? [] : [plain];
   });
 }

@@ -184,7 +184,7 @@ function textOf(span: readonly ShownWord[]): string {
   return span
     .map(({ text }) => text)
     .join(' ')
-    .replace(/[.,;:]+$/, '');
+    .replace(/(?<![.,;:])[.,;:]+$/, '');
 }
 
 function isGeneratorData(data: unknown): data is GeneratorData {

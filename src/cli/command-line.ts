@@ -13,6 +13,7 @@ import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { withTransport } from '../transport/transport-settings.ts';
 import { WaitMeter } from '../transport/wait-meter.ts';
 import { escapeControls, printable } from '../reports/text/terminal-text.ts';
+import { onOneLine } from '../schemas/on-one-line.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, costReached: 3, interrupted: 130, terminated: 143 } as const;
 
@@ -202,7 +203,7 @@ const LONGEST_LINE = 5000;
 function oneLine(text: string): string {
   const rest = text.length - LONGEST_LINE;
   const shown = rest <= 0 ? text : `${text.slice(0, LONGEST_LINE - 1000)} … ${countText(rest)} characters left out … ${text.slice(-1000)}`;
-  return escapeControls(shown.replace(/\s*[\r\n]\s*/g, ' '));
+  return escapeControls(onOneLine(shown));
 }
 
 function ignoreClosedPipe(error: NodeJS.ErrnoException): void {

@@ -12,6 +12,7 @@ import { quotation } from '../transport/quotes.ts';
 import { redactUrl } from '../transport/redact.ts';
 import { type ErrorFields, errorFields } from '../schemas/error-fields.ts';
 import { refusesLength } from './prompt-length-error.ts';
+import { withoutTrailingSlashes } from '../core/server-url.ts';
 
 export interface FailureContext {
   /** Method, URL, status and the beginning of the body, without secrets. */
@@ -116,10 +117,10 @@ function statusIn({ codes }: ErrorFields, base: unknown): number | null {
 /** Azure has the version in its query. */
 function lacksVersion(url: string): boolean {
   const parsed = URL.parse(url);
-  return !/\/v\d+\w*(\/|$)/.test(parsed?.pathname ?? '') && parsed?.searchParams.has('api-version') !== true;
+  return !/\/v\d\w*(\/|$)/.test(parsed?.pathname ?? '') && parsed?.searchParams.has('api-version') !== true;
 }
 
 function withVersion(url: string): string {
   const [base, query] = url.split('?', 2);
-  return `${base!.replace(/\/+$/, '')}/v1${query === undefined ? '' : `?${query}`}`;
+  return `${withoutTrailingSlashes(base!)}/v1${query === undefined ? '' : `?${query}`}`;
 }

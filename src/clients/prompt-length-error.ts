@@ -74,7 +74,7 @@ export function promptFits(message: string): boolean {
   const number = (pattern: RegExp) => Number(pattern.exec(message)?.[1]?.replaceAll(',', '') ?? NaN);
   const window = number(/(?:maximum context length is|context length is(?: only)?|must be <=|limit of|window of) ([\d,]+)/i);
   const prompt = number(
-    /([\d,]+) (?:in the messages|of text input|(?:`?inputs`?|input|prompt) tokens|tokens (?:from|in) (?:the|your) (?:input|messages|prompt))/i,
+    /(?<![\d,])([\d,]+) (?:in the messages|of text input|(?:`?inputs`?|input|prompt) tokens|tokens (?:from|in) (?:the|your) (?:input|messages|prompt))/i,
   );
   return prompt < window;
 }

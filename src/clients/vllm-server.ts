@@ -12,6 +12,7 @@ import { creditText, isOutOfCredit } from '../schemas/out-of-credit.ts';
 import { withRetries } from '../transport/retry.ts';
 import { SentImages } from './sent-images.ts';
 import { parseAnswer } from './vllm-tokens-wire.ts';
+import { serverRoot } from '../core/server-url.ts';
 
 export interface VllmServerOptions {
   /** `http://host:8000/v1` or `http://host:8000`; both mean the same server. */
@@ -220,8 +221,4 @@ export function isDown(error: unknown): boolean {
 /** The server does not have the model: it was restarted without its adapters. */
 function isModelGone(error: PolicyError): boolean {
   return error.status === 404 && error.endsRun;
-}
-
-function serverRoot(baseUrl: string): string {
-  return baseUrl.replace(/\/+$/, '').replace(/\/v1$/, '');
 }

@@ -83,7 +83,7 @@ function locate(text: string, token: string, at: number, { slack, isPending, may
   const leavesPending = isPending && isAscii(token);
   if (token !== '' && !leavesPending && text.startsWith(token, at)) return { start: at, end: at + token.length };
   // The partial characters at a token's ends decode differently next to other tokens; the part between them does not.
-  const core = token.replace(/^\uFFFD+|\uFFFD+$/g, '');
+  const core = token.replace(/^\uFFFD+|(?<!\uFFFD)\uFFFD+$/g, '');
   if (core === '') return null;
   const reach = slack + (core === token ? 0 : CHARS_PER_PARTIAL_TOKEN);
   const from = reach === 0 ? at : skipReplacements(text, at);

@@ -11,6 +11,7 @@ import { quotation } from '../transport/quotes.ts';
 import type { GenerateRequest, PolicyRef, TokenSample } from './policy-client.ts';
 import { PromptGrowth } from './prompt-growth.ts';
 import { alignTokens } from './vllm-tokens-align.ts';
+import { withoutNonFinite } from '../core/finite-json.ts';
 
 /** Fields that the client sets; `sampling.extra` must not contain them. */
 const OWN_FIELDS: ReadonlySet<string> = new Set(
@@ -132,9 +133,7 @@ function parseLenientJson(text: string, where: string): unknown {
   try {
     return readJson(text);
   } catch (cause) {
-    const lenient = /NaN|Infinity/.test(text)
-      ? text.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|-?\b(?:NaN|Infinity)\b/gs, (match) => (match.startsWith('"') ? match : 'null'))
-      : text;
+    const lenient = withoutNonFinite(text);
     try {
       if (lenient !== text) return JSON.parse(lenient);
     } catch {

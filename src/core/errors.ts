@@ -263,7 +263,7 @@ export function ownCodeText(thrown: unknown): string {
 
 /** `at take (/home/me/source.ts:12:5)`: the place where the innermost error of a stack trace was thrown; null if it does not say. */
 export function thrownPlace(stack: string | undefined): string | null {
-  const place = /^\s+(at .*)$/m.exec(stack?.split('\ncaused by ').at(-1) ?? '')?.[1];
+  const place = /^[ \t]+(at .*)$/m.exec(stack?.split('\ncaused by ').at(-1) ?? '')?.[1];
   // The loader marks modules that it compiled by a query.
   return place === undefined ? null : place.replace(/\?[^:)]*/, '');
 }

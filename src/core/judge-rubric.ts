@@ -201,7 +201,7 @@ function assertSchema(schema: Readonly<Record<string, unknown>>): void {
 /** Converts a score that was written as a numeric string to a number. */
 function withNumber(object: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const { score } = object;
-  return typeof score === 'string' && /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(score) ? { ...object, score: Number(score) } : object;
+  return typeof score === 'string' && /^\s*[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\s*$/i.test(score) ? { ...object, score: Number(score) } : object;
 }
 
 /** The reason comes first, because models score more accurately after giving it. */

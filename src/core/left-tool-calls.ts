@@ -105,7 +105,7 @@ function invokeCalls(text: string, tools: readonly ToolSpec[]): FoundCall[] {
       const typed = argumentReader(name, tools);
       const args: Record<string, unknown> = {};
       for (const part of source.split(/<(?:｜DSML｜|antml:)?parameter name=/).slice(1)) {
-        const match = /^["']?([^"'>]+)["']?([^>]*)>([^]*?)(?:<\/(?:｜DSML｜|antml:)?parameter>|$)/.exec(part);
+        const match = /^["']?([^"'>]+)(?:["']([^>]*))?>([^]*?)(?:<\/(?:｜DSML｜|antml:)?parameter>|$)/.exec(part);
         if (match === null) continue;
         const [, key = '', attributes = '', value = ''] = match;
         args[key] = /string="false"/.test(attributes) ? (jsonOrNull(value) ?? value) : typed(key, value);
@@ -224,7 +224,7 @@ function isNoCall(call: unknown): boolean {
 
 /** A text that is nothing but calls of offered tools, as JSON or as Python. */
 function bareCalls(text: string, tools: readonly ToolSpec[]): FoundCall[] {
-  const inner = text.trim().replace(/^```(?:json|python)?\s*([^]*?)\s*```$/, '$1');
+  const inner = withoutFence(text.trim());
   if (/^\[?\s*[\w.-]+\([^]*\)\s*\]?$/.test(inner)) return pythonCalls(inner, tools);
   if (!/^[[{]/.test(inner)) return [];
   const value = jsonOrNull(inner);
@@ -232,6 +232,15 @@ function bareCalls(text: string, tools: readonly ToolSpec[]): FoundCall[] {
   const isCall = (call: unknown) =>
     isObject(call) && tools.some(({ name }) => name === call['name']) && (isObject(call['arguments']) || isObject(call['parameters']));
   return calls.length > 0 && calls.every(isCall) ? jsonList(inner) : [];
+}
+
+/** The content of a text that is one fenced block; any other text unchanged. */
+function withoutFence(text: string): string {
+  if (!text.startsWith('```') || !text.endsWith('```') || text.length < 6) return text;
+  return text
+    .slice(3, -3)
+    .replace(/^(?:json|python)/, '')
+    .trim();
 }
 
 /** The texts between the tags, in order; the last may be open. */

@@ -134,7 +134,7 @@ function untypedValue(text: string, schema: Schema): unknown {
 const READERS: readonly (readonly [string, (text: string) => unknown])[] = [
   ['null', (text) => (text.toLowerCase() === 'null' ? null : undefined)],
   ['integer', (text) => (/^\s*[+-]?\d+\s*$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined)],
-  ['number', (text) => (/^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(text) && Number.isFinite(Number(text)) ? Number(text) : undefined)],
+  ['number', (text) => (/^\s*[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\s*$/i.test(text) && Number.isFinite(Number(text)) ? Number(text) : undefined)],
   ['boolean', (text) => BOOLEANS.get(text.trim().toLowerCase())],
   ['object', jsonValue],
   ['array', jsonValue],

@@ -12,6 +12,7 @@ import { RateLimit } from '../transport/rate-limit.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { withRetries } from '../transport/retry.ts';
 import { hubHome } from './hub-cache.ts';
+import { withoutTrailingSlashes } from '../core/server-url.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
@@ -61,7 +62,7 @@ export function hubToken(env: Variables): string {
 
 /** The URL of HF_ENDPOINT, else huggingface.co. */
 function hubUrl(env: Variables): string {
-  const url = (env['HF_ENDPOINT']?.trim() || HUB_URL).replace(/\/+$/, '');
+  const url = withoutTrailingSlashes(env['HF_ENDPOINT']?.trim() || HUB_URL);
   if (!/^https?:\/\//.test(url)) throw new ConfigError(`HF_ENDPOINT must be an http(s) URL, got ${redactUrl(url)}.`);
   return url;
 }

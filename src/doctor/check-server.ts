@@ -17,6 +17,7 @@ import { shellCommand } from '../reports/text/own-command.ts';
 import type { DoctorTarget } from './doctor-target.ts';
 import { type Finding, missing, ok, refusal, skipped, warning } from './finding.ts';
 import { firstNames } from '../core/first-names.ts';
+import { serverRoot } from '../core/server-url.ts';
 
 export interface ServerCheckOptions {
   readonly target: DoctorTarget;
@@ -162,7 +163,7 @@ async function loraFindings(
   remedy: string,
 ): Promise<Finding[]> {
   const endpoint = new HttpEndpoint({
-    baseUrl: baseUrl.replace(/\/+$/, '').replace(/\/v1$/, ''),
+    baseUrl: serverRoot(baseUrl),
     headers: target.apiKey === undefined ? {} : { authorization: `Bearer ${target.apiKey}` },
     connections: 1,
     makeError: (message, errorOptions) => new PolicyError(message, errorOptions),

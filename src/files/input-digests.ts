@@ -94,7 +94,7 @@ function namedInModule(text: string): readonly string[] {
   const names = NAMED.flatMap((pattern) => Array.from(text.matchAll(pattern), ([, named]) => `./${parts(named!).join('/')}`));
   return names.flatMap((name) => {
     // A URL is encoded, and may have a query.
-    const path = decoded(name.replace(/[?#].*$/, ''));
+    const path = decoded(name.replace(/[?#].*$/s, ''));
     return [name, path, path.replace(/\.([cm]?)js$/, '.$1ts'), ...ENDINGS.map((ending) => `${path}${ending}`)];
   });
 }
@@ -113,7 +113,7 @@ function namedBy(path: string, text: string): readonly string[] {
   // As pipeline-files.ts resolves them: here, else next to the pipeline; its parameters lie in a folder of their own.
   const stem = basename(path).replace(PIPELINE, '');
   const parameters = [`${stem}.yaml`, `${stem}_parameter.yaml`].map((name) => join(folder, 'parameter', name));
-  const texts = Array.from(text.matchAll(/[^\s"'[\]{},]*[./][^\s"'[\]{},]+/g), ([named]) => named);
+  const texts = Array.from(text.matchAll(/(?<![^\s"'[\]{},])[^\s"'[\]{},]*[./][^\s"'[\]{},]+/g), ([named]) => named);
   const root = basename(folder) === 'parameter' ? dirname(folder) : folder;
   return [...parameters, ...texts.map((named) => (isFile(named) ? resolve(named) : resolve(root, named)))];
 }

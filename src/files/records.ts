@@ -153,7 +153,7 @@ function parseLine(text: string, path: string, number: number): ParsedLine | nul
   try {
     value = readExactJson(text);
   } catch (cause) {
-    const remedy = /[}\]]\s*\r\s*[[{]/.test(text)
+    const remedy = /[}\]](?=\s*\r)\s+[[{]/.test(text)
       ? ' Its lines end with CR alone: convert it, such as with tr "\\r" "\\n".'
       : number === 1 && !/^\s*[[{]/.test(text)
         ? ' If it is CSV, give it the ending .csv or .tsv.'

@@ -8,6 +8,7 @@ import { creditText, isOutOfCredit } from '../schemas/out-of-credit.ts';
 import { pageText, refusedBy } from '../schemas/key-refusal.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { withRetries } from '../transport/retry.ts';
+import { serverRoot } from '../core/server-url.ts';
 
 export interface ServerHealthOptions {
   /** With or without `/v1` at the end. */
@@ -39,7 +40,7 @@ export class ServerHealth {
 
   constructor({ baseUrl, apiKey, headers = {} }: ServerHealthOptions) {
     this.#endpoint = new HttpEndpoint({
-      baseUrl: baseUrl.replace(/\/+$/, '').replace(/\/v1$/, ''),
+      baseUrl: serverRoot(baseUrl),
       headers: apiKey === undefined || apiKey === '' ? headers : { authorization: `Bearer ${apiKey}`, ...headers },
       connections: 2,
       makeError: (message, options) => new PolicyError(message, options),

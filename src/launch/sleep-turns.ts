@@ -6,6 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { cancelled, untilAborted } from '../core/abort.ts';
 import { CancelledError, PolicyError } from '../core/errors.ts';
 import { HttpEndpoint, httpErrorText, statusOptions } from '../transport/http-endpoint.ts';
+import { serverRoot } from '../core/server-url.ts';
 
 export interface SleepTurnsOptions {
   /** Up to and including `/v1`. */
@@ -30,7 +31,7 @@ export class SleepTurns implements AsyncDisposable {
     this.#timeoutMs = timeoutMs;
     this.#awake.resolve();
     this.#endpoint = new HttpEndpoint({
-      baseUrl: baseUrl.replace(/\/+$/, '').replace(/\/v1$/, ''),
+      baseUrl: serverRoot(baseUrl),
       headers: { authorization: `Bearer ${apiKey}` },
       connections: 1,
       makeError: (message, options) => new PolicyError(message, options),

@@ -3,6 +3,7 @@ import { isObject } from '../schemas/is-object.ts';
 import { kindOrNumber } from '../schemas/kind-of.ts';
 import { PipelineFileError } from './pipeline-error.ts';
 import { BUILTIN_SERVERS, type BuiltinServer, isBuiltinServer } from './servers/builtin-servers.ts';
+import { withoutTrailingSlashes } from '../core/server-url.ts';
 
 export type ServerSource =
   | { readonly kind: 'builtin'; readonly name: BuiltinServer }
@@ -22,7 +23,7 @@ export function parseServerSource(name: string, value: unknown): ServerSource {
   if (typeof value === 'string') {
     if (/\.[mc]?[jt]s$/.test(value)) return { kind: 'module', path: value };
     if (/^https?:\/\//i.test(value)) return { kind: 'url', url: value, headers: {} };
-    return builtin(name, value.replace(/\/+$/, '').split('/').at(-1)!);
+    return builtin(name, withoutTrailingSlashes(value).split('/').at(-1)!);
   }
   if (!isObject(value)) throw wrong(name, `must be a path, a URL or a table, got ${kindOrNumber(value)}`);
   if ('url' in value) {

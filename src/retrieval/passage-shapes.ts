@@ -5,6 +5,7 @@
 import { isObject } from '../schemas/is-object.ts';
 import { parseAnswer, type ParsedAnswer } from './parsed-answer.ts';
 import type { Passage } from './retriever.ts';
+import { onOneLine } from '../schemas/on-one-line.ts';
 
 /**
  * Reads `{result: [[...], ...]}` with one list per query. Lists may be empty, shorter than requested, or longer (web engines).
@@ -49,7 +50,7 @@ function contentsOf({ contents, title, text }: Readonly<Record<string, unknown>>
   if (typeof contents === 'string') return contents;
   if (typeof text !== 'string') return null;
   if (typeof title !== 'string' || title.trim() === '') return text;
-  const line = title.replace(/\s*[\r\n]\s*/g, ' ');
+  const line = onOneLine(title);
   return /^".+"$/.test(line) ? `${line}\n${text}` : `"${line}"\n${text}`;
 }
 

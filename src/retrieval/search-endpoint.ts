@@ -8,6 +8,7 @@ import { isOutOfCredit } from '../schemas/out-of-credit.ts';
 import { redactUrl } from '../transport/redact.ts';
 import { type RetryOptions, withRetries } from '../transport/retry.ts';
 import type { ParsedAnswer } from './parsed-answer.ts';
+import { withoutTrailingSlashes } from '../core/server-url.ts';
 
 export interface SearchEndpointOptions {
   /** URL of the route; user and password become Basic auth. */
@@ -138,5 +139,5 @@ function splitUrl(text: string, fallback: string): { baseUrl: string; path: stri
 
 function joinUrl(baseUrl: string, path: string): string {
   const [before, query] = baseUrl.split('?', 2);
-  return `${before!.replace(/\/+$/, '')}${path}${query === undefined ? '' : `?${query}`}`;
+  return `${withoutTrailingSlashes(before!)}${path}${query === undefined ? '' : `?${query}`}`;
 }

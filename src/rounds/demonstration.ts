@@ -166,7 +166,8 @@ function hasFourNumbers(list: string | undefined): boolean {
   return (
     parts.length === 4 &&
     parts.every(
-      (part) => /^[+-]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i.test(strip(part)) && Number.isFinite(Number(strip(part).replaceAll('_', ''))),
+      (part) =>
+        /^[+-]?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i.test(strip(part)) && Number.isFinite(Number(strip(part).replaceAll('_', ''))),
     )
   );
 }

@@ -26,11 +26,11 @@ const BLANK = 'a blank answer, which every text would contain; give the answer o
 
 /** Quoted texts in brackets, and bytes, as Python, numpy or JSON prints them: `["Paris", 'Rome']`, `['Paris' 'Rome']`, `('Paris', 'Rome')`, `{'value': 'Paris'}`, `b'Paris'`. */
 const PRINTED =
-  /^\[[[\s(]*(?:[bu]|np\.\w+\()?["'][^]*["'][\s,\])]*\]$|^\[\s*(?:None|nan|NaN|null|True|False)\b[^]*\]$|^\[[^]*["'],?\s+(?:None|nan|null)\s*\]$|^array\(\[[^]*\][^]*\)$|^\(\s*(["'])[^]*\1\s*,[^]*\)$|^\{\s*(["'])[^]*\}$|^b(["'])[^]*\3$/;
+  /^\[[[\s(]*(?:[bu]|np\.\w+\()?["'][^]*["'][\s,\])]*\]$|^\[\s*(?:None|nan|NaN|null|True|False)\b[^]*\]$|^\[[^]*["'],?\s+(?:None|nan|null)\s*\]$|^array\(\[(?=[^]*\])[^]*\)$|^\(\s*(["'])(?=[^]*\1\s*,)[^]*\)$|^\{\s*(["'])[^]*\}$|^b(["'])[^]*\3$/;
 
 /** What programs write for a value that is missing, and lists whose items have lost their quotes. Each may be an answer, too. */
 const DOUBTFUL =
-  /^(?:nan|none|null|nat|n\/a|<na>|undefined|set\(\)|\[\s*\])$|^\[[^[\]]*\p{L}[^[\]]*,[^[\]]*\]$|^\[\s*[\d.+-]+(?:\s+[\d.+-]+)+\s*\]$/iu;
+  /^(?:nan|none|null|nat|n\/a|<na>|undefined|set\(\)|\[\s*\])$|^\[[^[\]\p{L}]*\p{L}[^[\],]*,[^[\]]*\]$|^\[\s*[\d.+-]+(?:\s+[\d.+-]+)+\s*\]$/iu;
 
 /**
  * Text, a number, a list of these, TriviaQA's `{value, aliases}`, SQuAD's `{text: [...]}`, and with `choices` the places of choices, from 0 up, their labels or

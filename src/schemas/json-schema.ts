@@ -4,6 +4,8 @@ export const text = { type: 'string' } as const;
 /** A relative path with forward slashes that does not climb. */
 export const pathInside = { type: 'string', pattern: String.raw`^(?!/)(?!(?:.*/)?\.\.(?:/|$))[^\\]+$` } as const;
 export const filledText = { type: 'string', minLength: 1 } as const;
+/** The URL of a server that a request names. */
+export const serverUrl = { ...filledText, maxLength: 2048 } as const;
 export const number = { type: 'number' } as const;
 export const integer = { type: 'integer' } as const;
 export const count = { type: 'integer', minimum: 0 } as const;

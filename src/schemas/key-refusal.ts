@@ -13,7 +13,7 @@ export function pageText(failure: string): string {
 }
 
 /** Bodies that give no reason. */
-const NO_REASON = /^(\d*|error|forbidden|unauthorized|not allowed|(access|permission)( is)? (denied|forbidden))*$/i;
+const NO_REASON = /^(\d|error|forbidden|unauthorized|not allowed|(access|permission)( is)? (denied|forbidden))*$/i;
 /** Words that speak of a credential: not the key of a key-value pair, and not the name of a field. */
 const KEY_WORDS =
   /(?<!-)\bkey\b(?!-| (?:value|pair|frame)| *['"`:])|api[ _-]?key|\b(access|bearer|auth\w*) token\b|\btoken\b.*\b(invalid|expired|missing|access|permission)|\bauth(?!or)|unauthori[sz]ed|credential|log ?in\b/i;

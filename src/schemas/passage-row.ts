@@ -2,6 +2,7 @@
 import { columnsIn } from './columns-in.ts';
 import { isObject } from './is-object.ts';
 import { kindOf } from './kind-of.ts';
+import { onOneLine } from './on-one-line.ts';
 
 export interface PassageRow {
   /** Null if the row has none; then its number serves as id, as in upstream's servers. */
@@ -52,5 +53,5 @@ function valueOf(value: unknown): unknown {
 
 /** The contents of a passage: the title in quotes on the first line, as in wiki-18, the text below. */
 export function passageContents({ title, text }: Pick<PassageRow, 'title' | 'text'>): string {
-  return title === null ? text : `"${title.replace(/\s*[\r\n]\s*/g, ' ')}"\n${text}`;
+  return title === null ? text : `"${onOneLine(title)}"\n${text}`;
 }

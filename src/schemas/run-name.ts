@@ -40,6 +40,6 @@ function cleaned(text: string): string {
 
 /** The name as part of a path, of an address and of a model's name: letters, digits, `-` and `_`, at most 64; `run` for a name without any of these. */
 export function folderOfName(name: string): string {
-  const plain = name.replace(/[^A-Za-z0-9_-]+/g, '-').replace(/^[^A-Za-z0-9]+|-+$/g, '');
+  const plain = name.replace(/[^A-Za-z0-9_-]+/g, '-').replace(/^[^A-Za-z0-9]+|(?<!-)-+$/g, '');
   return plain.slice(0, 64) || 'run';
 }

@@ -119,7 +119,7 @@ export function privateUseCharacters(texts: Iterable<string>, count: number): re
 
 /** All known special tokens look like tags: `<|im_end|>`, `</s>`, `[INST]`, `<｜User｜>`, `<EOT>`, `]~b]`. */
 export function looksLikeControl(spelling: string): boolean {
-  return /^[<[{(|｜〈«\]].*[\p{L}\p{N}].*[>\]})|｜〉»[]$/su.test(spelling);
+  return /^[<[{(|｜〈«\]](?=.*[\p{L}\p{N}]).*[>\]})|｜〉»[]$/su.test(spelling);
 }
 
 /** The indices at which `part` occurs in `ids`. */

@@ -215,7 +215,7 @@ function numberIn(written: string): number | null {
   const trimmed = written.trim();
   const special = /^([-+]?)(inf|infinity|nan)$/i.exec(trimmed);
   if (special !== null) return special[2]!.toLowerCase() === 'nan' ? Number.NaN : special[1] === '-' ? -Infinity : Infinity;
-  return /^[-+]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:e[-+]?\d+)?$/i.test(trimmed) ? Number(trimmed.replaceAll('_', '')) : null;
+  return /^[-+]?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?$/i.test(trimmed) ? Number(trimmed.replaceAll('_', '')) : null;
 }
 
 /** As `int(text, base)` reads it, and in base 10 as a float too. */

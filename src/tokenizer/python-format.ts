@@ -15,7 +15,7 @@ interface Style {
   readonly kind: string;
 }
 
-const PERCENT = /%(?:\((\w+)\))?([-+ 0#]*)(\d*)(?:\.(\d+))?([a-zA-Z%])/g;
+const PERCENT = /%(?:\((\w+)\))?([-+ 0#]*)(?!0)(\d*)(?:\.(\d+))?([a-zA-Z%])/g;
 const SPECIFICATION = /^(?:(.)?([<>=^]))?([-+ ])?(#)?(0)?(\d*)([,_])?(?:\.(\d+))?([a-zA-Z%])?$/su;
 const FIELD = /\{\{|\}\}|\{([^{}!:]*)(?:!([rsa]))?(?::([^{}]*))?\}/g;
 

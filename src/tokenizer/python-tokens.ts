@@ -2,7 +2,7 @@
 import { tokenize } from '@huggingface/jinja';
 import { type Token, withTestArguments } from './test-arguments.ts';
 
-const RAW = { opening: /\{%[-+]?\s*raw\b/g, whole: /\{%([-+]?)\s*raw\s*(?:-%\}\s*|%\})(.*?)\{%(-?)[+]?\s*endraw\s*([-+]?)%\}/sy };
+const RAW = { opening: /\{%[-+]?\s*raw\b/g, whole: /\{%([-+]?)\s*raw\s*(?:-%\}\s*(?!\s)|%\})(.*?)\{%(-?)[+]?\s*endraw\s*([-+]?)%\}/sy };
 const STRING = /'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"/gs;
 const TAG = {
   opening: /\{[{%#]/g,

@@ -15,6 +15,7 @@ import { RateLimit } from './rate-limit.ts';
 import { redactUrl, secretRedactor } from './redact.ts';
 import { requestedWaitMs, retryAfterMs } from './requested-wait.ts';
 import { transportSettings } from './transport-settings.ts';
+import { withoutTrailingSlashes } from '../core/server-url.ts';
 
 export type HttpHeaders = Record<string, string | string[] | undefined>;
 
@@ -72,7 +73,7 @@ export class HttpEndpoint {
   constructor({ baseUrl, headers = {}, connections = 256, maxResponseBytes = 64 * 2 ** 20, isBinary = false, makeError }: HttpEndpointOptions) {
     const base = httpUrl(baseUrl);
     this.#origin = base.origin;
-    this.#path = base.pathname.replace(/\/+$/, '');
+    this.#path = withoutTrailingSlashes(base.pathname);
     this.#query = base.search;
     this.url = redactUrl(`${base.origin}${this.#path}${this.#query}`);
     this.#headers = { accept: 'application/json', 'content-type': 'application/json', ...basicAuth(base), ...checkedHeaders(headers) };

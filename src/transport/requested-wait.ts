@@ -52,14 +52,14 @@ function untilMs(text: string, now: number): number {
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 /** One part of `2m59.56s` or `26 seconds`, without its unit's ending. */
-const PART = /(\d+(?:\.\d+)?) ?(ms|milliseconds?|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?)(?![a-z])/i;
+const PART = /(?<!\d)(\d+(?:\.\d+)?) ?(ms|milliseconds?|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?)(?![a-z])/i;
 const PARTS = new RegExp(`^(?:${PART.source.replace('(?![a-z])', '')}[ ,]*)+`, 'i');
 
 /** Milliseconds of a duration at the beginning of the text; NaN if there is none. */
 function durationMs(text: string): number {
   const whole = PARTS.exec(text)?.[0];
   if (whole === undefined) return NaN;
-  const parts = whole.matchAll(/(\d+(?:\.\d+)?) ?([a-z]+)/gi);
+  const parts = whole.matchAll(/(?<!\d)(\d+(?:\.\d+)?) ?([a-z]+)/gi);
   return [...parts].reduce((sum, [, amount, unit]) => sum + Number(amount) * UNIT_MS[unitOf(unit!.toLowerCase())]!, 0);
 }
 

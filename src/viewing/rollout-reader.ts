@@ -9,6 +9,7 @@ import type { RolloutTable } from './rollout-table.ts';
 import { FieldFinder } from './top-level-fields.ts';
 import { ViewRequestError } from './view-problem.ts';
 import type { RolloutLine } from './view-wire.ts';
+import { withoutNonFinite } from '../core/finite-json.ts';
 
 const QUESTION_CHARACTERS = 200;
 /** Rows that are compared to find the instructions with which all of them begin, and rollouts that are examined for that. */
@@ -134,8 +135,6 @@ function shortened(text: string): string {
   return start.length > QUESTION_CHARACTERS ? `${start.slice(0, QUESTION_CHARACTERS - 1).toWellFormed()}…` : start;
 }
 
-const BARE_NUMBER = /"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b/g;
-
 /** Throws ViewRequestError for a line that is not an object. Numbers that JSON lacks, as Python writes them, become null. */
 export function parsedRecord(text: string): Fields {
   return flatFields(fieldsOf(parsedLine(text)));
@@ -146,7 +145,7 @@ function parsedLine(text: string): unknown {
     return JSON.parse(text);
   } catch {
     try {
-      return JSON.parse(text.replace(BARE_NUMBER, (found) => (found.startsWith('"') ? found : 'null')));
+      return JSON.parse(withoutNonFinite(text));
     } catch (cause) {
       throw new ViewRequestError(400, 'The line of the rollout is damaged: it is not JSON. Look at the file of the run.', { cause });
     }

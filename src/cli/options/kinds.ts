@@ -93,7 +93,7 @@ function numeric<const S extends NumberSettings>(
     throw wrongValue(spelling, wanted, value);
   };
   const parse = (word: string | null, spelling: string) =>
-    check(/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(word!.trim()) ? Number(word) : word, spelling);
+    check(/^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i.test(word!.trim()) ? Number(word) : word, spelling);
   return option({ placeholder: what === 'an integer' ? 'N' : 'X', parse, check, fallbackText: groupedDigits }, description, settings);
 }
 

@@ -42,7 +42,7 @@ export function textLiteral(scanner: Scanner): LiteralText | null {
 function singleText(scanner: Scanner): LiteralText | null {
   const opening = scanner.take(OPENING);
   if (opening === null) return null;
-  const quote = /['"]+$/.exec(opening)![0];
+  const quote = /(?<!['"])['"]+$/.exec(opening)![0];
   const prefix = opening.slice(0, -quote.length).toLowerCase();
   const kind = prefix.includes('b') ? 'bytes' : 'str';
   const source = scanner.text.slice(scanner.at, closingQuote(scanner, quote));

@@ -42,7 +42,9 @@ export function renderTranscript(sample: SampleTranscript, { columns, paint, ful
 
 /** Replies of models by role, without those that an observation already quotes between its tags, such as a refiner's. */
 function repliesBeside({ asked = [], segments }: SampleTranscript): { readonly role: string; readonly text: string }[] {
-  const quoted = segments.flatMap(({ kind, text }) => (kind === 'model' ? [] : text.replace(/<[^>]*>/g, '').trim() || []));
+  const quoted = segments.flatMap(({ kind, text }) =>
+    kind === 'model' ? [] : text.replace(/<[^>]*(?:>|$)/g, (tag) => (tag.endsWith('>') ? '' : tag)).trim() || [],
+  );
   return asked.filter(({ text }) => !quoted.some((quote) => text.includes(quote)));
 }
 

@@ -267,5 +267,5 @@ function stackLabels(stack: ChartStack | undefined, { x, y }: Scales): EndLabel[
 }
 
 function roundedPath(path: string): string {
-  return path.replace(/-?\d+\.\d+/g, (number) => String(Math.round(Number(number) * 100) / 100));
+  return path.replace(/-?(?<!\d)\d+\.\d+/g, (number) => String(Math.round(Number(number) * 100) / 100));
 }

@@ -124,5 +124,5 @@ function wrapLine(line: string, width: number, wholeWords: boolean): string[] {
 
 /** Other white space, such as a no-break space, counts as text. */
 function withoutEndSpaces(line: string): string {
-  return line.replace(/ +$/, '');
+  return line.replace(/(?<! ) +$/, '');
 }

@@ -31,7 +31,7 @@ interface BaseLicense {
 const HUB_ID = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*$/;
 
 /** `key: value`, the value in either quotes or plain, with a comment or without. */
-const SCALAR = /^([a-z_]+):[ \t]+(?:"([^"]*)"|'([^']*)'|([^\s#"'[{|>&*][^#]*?))[ \t]*(?:[ \t]#.*)?$/;
+const SCALAR = /^([a-z_]+):[ \t]+(?:"([^"]*)"|'([^']*)'|([^\s#"'[{|>&*](?:[^#]*[^# \t])?))[ \t]*(?:[ \t]#.*)?$/;
 
 /** `path`: the base's directory or hub id. */
 export function baseFacts(path: string, env: Readonly<Record<string, string | undefined>>): BaseFacts {

@@ -10,6 +10,7 @@ import { fieldsOf } from '../../schemas/is-object.ts';
 import { displayPath, type NextCommand, ownCommand, shellCommand } from '../text/own-command.ts';
 import { serverAdapterDir } from '../../trainer/config/server-adapter-dir.ts';
 import type { Preset } from '../../trainer/config/preset.ts';
+import { serverRoot } from '../../core/server-url.ts';
 
 type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora' | 'roles' | 'publish'>;
 
@@ -87,10 +88,6 @@ function servingUrl({ policy }: Config, { resting = [] }: NextOptions): string |
 function isSameServer(replica: string, baseUrl: string): boolean {
   const [a, b] = [new URL(replica), new URL(serverRoot(baseUrl))];
   return a.host === b.host && serverRoot(a.pathname) === serverRoot(b.pathname);
-}
-
-function serverRoot(baseUrl: string): string {
-  return baseUrl.replace(/\/+$/, '').replace(/\/v1$/, '');
 }
 
 /** Says what replicas that did not serve when the run ended may still have; null if all served. */

@@ -1,6 +1,6 @@
 /** The request of `POST /v1/rollouts`: the server plays against a policy server that the caller names. */
 import type { XStatic } from 'typebox/schema';
-import { atLeastOne, choice, closed, count, filledText, flag, json, listOf, only, textOrNumber } from '../json-schema.ts';
+import { atLeastOne, choice, closed, count, filledText, flag, json, listOf, only, serverUrl, textOrNumber } from '../json-schema.ts';
 
 /** Most rollouts of one request. */
 export const MOST_ROLLOUTS = 65_536;
@@ -9,7 +9,7 @@ export const RolloutsRequestSchema = closed(
   {
     example_ids: { ...listOf(textOrNumber), minItems: 1, maxItems: MOST_ROLLOUTS },
     policy: closed(
-      { base_url: filledText },
+      { base_url: serverUrl },
       {
         /** If it is left out: the server's only model. */
         model: filledText,

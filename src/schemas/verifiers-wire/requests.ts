@@ -3,7 +3,7 @@
  * allowed.
  */
 import type { XStatic } from 'typebox/schema';
-import { byName, choice, count, filledText, json, nullable, object, text } from '../json-schema.ts';
+import { byName, choice, count, filledText, json, nullable, object, serverUrl, text } from '../json-schema.ts';
 
 /** Most rows of one answer to `tasks`. */
 export const MOST_TASKS = 1000;
@@ -13,7 +13,7 @@ export const RunRequestSchema = object(
     /** The row, in the form of the client's task; it comes back on the trace. */
     task_data: object({}, { example_id: { type: ['string', 'number', 'null'] }, idx: nullable(count) }),
     client: object(
-      { base_url: filledText },
+      { base_url: serverUrl },
       {
         /** `train` needs token ids and log-probs. */
         type: choice('eval', 'train'),

@@ -82,7 +82,8 @@ function keyVariableOf(text: string): KeyVariable {
 
 function placeOf(text: string, where: string): Place {
   // A bare IPv6 address has colons of its own.
-  const url = /^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*$/.test(text) ? URL.parse(`http://[${text}]`) : URL.parse(`http://${text}`);
+  const url =
+    /^[0-9a-fA-F:.]+$/.test(text) && text.indexOf(':') !== text.lastIndexOf(':') ? URL.parse(`http://[${text}]`) : URL.parse(`http://${text}`);
   const isPlain = url !== null && url.pathname === '/' && !/[/?#@\s]/.test(text);
   if (!isPlain) throw new ConfigError(`${where} is not a host. Write HOST or HOST:PORT, such as gpu-1 or 127.0.0.1:8001.`);
   // URL.parse drops the port that http has anyway.

@@ -8,6 +8,7 @@ import { isJson } from '../door.ts';
 import type { HeldBytes } from '../held-bytes.ts';
 import { EnvironmentRefusal } from './environment-refusal.ts';
 import { PacedTurns } from './paced-turns.ts';
+import { withoutNonFinite } from '../../core/finite-json.ts';
 
 export interface JsonRequestsOptions {
   readonly maxBodyBytes: number;
@@ -61,9 +62,4 @@ function parsedLoosely(text: string): unknown {
   } catch (cause) {
     throw new EnvironmentRefusal(422, `The body is not JSON: ${(cause as Error).message}.`, { cause });
   }
-}
-
-/** The text with NaN and infinities outside strings as null. Linear in the text. */
-function withoutNonFinite(text: string): string {
-  return text.replace(/"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b/gs, (found) => (found.startsWith('"') ? found : 'null'));
 }

@@ -20,7 +20,7 @@ export function checkHeaders(value: unknown, where: string): Readonly<Record<str
 
 /** One header from "Name: value". Throws ConfigError. */
 export function parseHeader(text: string, where: string): Record<string, string> {
-  const match = /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\t\x20-\x7e\x80-\xff]*?)\s*$/.exec(text);
+  const match = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*(?!\s)([\t\x20-\x7e\x80-\xff]*)$/.exec(text.trim());
   if (match === null) throw new ConfigError(`${where} must be "Name: value". The given value is not shown because it may be a secret.`);
   return { [match[1]!]: match[2]! };
 }

@@ -8,6 +8,7 @@ import { type EndpointRegistry, readEndpoints } from './endpoints.ts';
 import type { OpenedPolicy } from './open-policy.ts';
 import { isLoopback, type PolicyTarget } from './policy-target.ts';
 import type { SettingNames } from '../setting-names.ts';
+import { withoutTrailingSlashes } from '../../core/server-url.ts';
 
 export interface RunPricesOptions {
   /** US dollars; null for no limit. */
@@ -110,8 +111,7 @@ function priceOf({ alias, model, baseUrls, price = null }: AskedModel, { endpoin
 }
 
 function isSameUrl(a: string, b: string): boolean {
-  const plain = (url: string) => url.replace(/\/+$/, '');
-  return plain(a) === plain(b);
+  return withoutTrailingSlashes(a) === withoutTrailingSlashes(b);
 }
 
 function unknownPrice({ asker, model, alias }: AskedModel, { path, isPackaged }: EndpointRegistry, limitName: string): ConfigError {

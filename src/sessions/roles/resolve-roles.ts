@@ -15,6 +15,7 @@ import { PROVIDERS } from '../policy/providers.ts';
 import { type ReadSampling, readOwnSampling, type RequestTable } from '../policy/sampling.ts';
 import { ROLE_FLAG, type SettingNames } from '../setting-names.ts';
 import { checkRoleTables } from './check-role-tables.ts';
+import { withoutTrailingSlashes } from '../../core/server-url.ts';
 
 /** A server that plays a role. */
 export interface RoleEndpoint {
@@ -86,7 +87,7 @@ async function playerOf(role: string, declaration: RoleDeclaration, table: RoleT
   const use = table.use ?? declaration.default;
   if (use === null) {
     throw new ConfigError(
-      `The environment has a role ${role} (${declaration.about.replace(/[.\s]+$/, '')}), but no model is bound to it. Bind one, for example with ${named(role, 'gpt-4.1-mini@https://api.openai.com/v1')} or ${named(role, 'policy')}${options.names === undefined ? `, or in a table [roles.${role}]` : ''}.`,
+      `The environment has a role ${role} (${declaration.about.replace(/(?<![.\s])[.\s]+$/, '')}), but no model is bound to it. Bind one, for example with ${named(role, 'gpt-4.1-mini@https://api.openai.com/v1')} or ${named(role, 'policy')}${options.names === undefined ? `, or in a table [roles.${role}]` : ''}.`,
     );
   }
   if (use === 'policy') return { kind: 'policy' };
@@ -133,7 +134,7 @@ function endpointAt(role: string, baseUrls: readonly string[], table: RoleTable,
     return { kind: 'endpoint', baseUrls, model: table.model ?? null, apiKey, keyVariable, headers, alias: null };
   }
   // A provider's key is sent only to the provider, unless the user names its variable for this server.
-  const provider = PROVIDERS.find(({ baseUrl }) => baseUrls.every((url) => url.replace(/\/+$/, '') === baseUrl));
+  const provider = PROVIDERS.find(({ baseUrl }) => baseUrls.every((url) => withoutTrailingSlashes(url) === baseUrl));
   const named = table.api_key_var === undefined ? null : variableName(table.api_key_var, `roles.${role}.api_key_var`);
   const keyVariable = named ?? provider?.keyVariable ?? null;
   const isNeeded = named !== null || provider?.needsKey === true;

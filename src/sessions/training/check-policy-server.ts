@@ -4,6 +4,7 @@ import { ConfigError, PolicyError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
 import { askAdapterRoutes } from '../../launch/adapter-routes.ts';
 import { HttpEndpoint } from '../../transport/http-endpoint.ts';
+import { serverRoot } from '../../core/server-url.ts';
 
 export interface AdapterServer {
   /** One URL per replica. */
@@ -18,7 +19,7 @@ const ANSWER_MS = 60_000;
 export async function assertTakesAdapters({ baseUrls, apiKey }: AdapterServer, signal: AbortSignal): Promise<void> {
   for (const baseUrl of baseUrls) {
     const endpoint = new HttpEndpoint({
-      baseUrl: baseUrl.replace(/\/+$/, '').replace(/\/v1$/, ''),
+      baseUrl: serverRoot(baseUrl),
       headers: apiKey === null ? {} : { authorization: `Bearer ${apiKey}` },
       connections: 1,
       makeError: (message, options) => new PolicyError(`${message}; check that the server runs and the URL is right`, options),

@@ -6,6 +6,7 @@ import { redactUrl } from '../../transport/redact.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { ALGORITHM_RULES } from './algorithm-rules.ts';
 import { LOGGING_RULES } from './logging-rules.ts';
+import { serverRoot } from '../../core/server-url.ts';
 
 /** Replaces secrets in a recorded configuration. */
 export const HIDDEN = '***';
@@ -70,7 +71,7 @@ const RULES: readonly ConfigRule[] = [
   {
     key: 'policy.base_url',
     wrong: ({ policy }) => {
-      const servers = [policy.base_url ?? []].flat().map((url) => url.replace(/\/+$/, '').replace(/\/v1$/, ''));
+      const servers = [policy.base_url ?? []].flat().map(serverRoot);
       return new Set(servers).size !== servers.length;
     },
     problem: () => 'Every URL in policy.base_url must be another server, got one twice',

@@ -9,6 +9,7 @@ import { CancelledError, PublishError, type VfError } from '../../core/errors.ts
 import { untilEnded } from './ended-requests.ts';
 import type { LoraReplica } from './lora-routes.ts';
 import { asVfError } from './publish-failure.ts';
+import { withoutTrailingSlashes } from '../../core/server-url.ts';
 
 export interface LoadedAdapter {
   readonly version: number;
@@ -120,7 +121,7 @@ export class LoadedAdapters {
 
   /** Unloads everything that was loaded from the run's own directory, then empties the directory. */
   async clear(replicas: readonly LoraReplica[], serverDirectory: string | null, signal: AbortSignal): Promise<void> {
-    const seen = (serverDirectory ?? this.#ownDirectory).replace(/\/+$/, '');
+    const seen = withoutTrailingSlashes(serverDirectory ?? this.#ownDirectory);
     const clearOne = async (replica: LoraReplica) => {
       const left = (await replica.cards(signal)).filter(({ root }) => root?.startsWith(`${seen}/`));
       await Promise.all(left.map(({ id }) => replica.unload(id, signal)));
@@ -190,7 +191,7 @@ export class LoadedAdapters {
 export function serverPath(adapters: LoadedAdapters, directory: string, serverDirectory: string | null): string {
   if (serverDirectory === null) return resolve(directory);
   const path = adapters.ownPath(directory);
-  if (path !== null) return `${serverDirectory.replace(/\/+$/, '')}/${path.split(sep).join('/')}`;
+  if (path !== null) return `${withoutTrailingSlashes(serverDirectory)}/${path.split(sep).join('/')}`;
   throw new PublishError(
     `The adapter at ${directory} is outside the run's adapters folder, which the server sees as ${serverDirectory}. Copy it there`,
   );

@@ -19,6 +19,7 @@ import type { ImageStore } from '../../core/message.ts';
 import { errorMessage, fullError, isFull, loadError, NumericServerError, requestError } from './lora-refusals.ts';
 import { compactIds, GENERATE_PATH, imageParts, type ProbedPrompt, seenFault } from './pictured-prompt.ts';
 import { jsonOrNull } from '../../schemas/json-or-null.ts';
+import { serverRoot } from '../../core/server-url.ts';
 
 export interface LoraReplicaOptions {
   /** With or without `/v1`. */
@@ -58,7 +59,7 @@ export class LoraReplica {
     const { apiKey, headers = {} } = options;
     this.#options = options;
     this.#endpoint = new HttpEndpoint({
-      baseUrl: options.baseUrl.replace(/\/+$/, '').replace(/\/v1$/, ''),
+      baseUrl: serverRoot(options.baseUrl),
       headers: apiKey === undefined || apiKey === '' ? headers : { authorization: `Bearer ${apiKey}`, ...headers },
       connections: 16,
       makeError: (message, errorOptions) => new PublishError(`${message}; check that the server runs and the URL is right`, errorOptions),

@@ -101,7 +101,7 @@ const CAUSED = '\ncaused by ';
 
 function innermostPlace(stack: string | undefined): string | null {
   const innermost = stack?.split(CAUSED).at(-1);
-  return innermost === undefined ? null : (/^\s+(at .*)$/m.exec(innermost)?.[1] ?? null);
+  return innermost === undefined ? null : (/^[ \t]+(at .*)$/m.exec(innermost)?.[1] ?? null);
 }
 
 /** A plan, as messages name it. */

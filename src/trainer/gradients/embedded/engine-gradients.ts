@@ -18,6 +18,7 @@ import type {
   PackedBatch,
 } from '../../gradient-backend.ts';
 import type { AdamOptions } from '../../../core/adam-options.ts';
+import { onOneLine } from '../../../schemas/on-one-line.ts';
 
 const BATCH = /^batch-(\d+)$/;
 const NO_COPY = 'There is no state to return to; call hold first';
@@ -183,7 +184,7 @@ function gone(message: string, cause?: unknown): GradientError {
 /** The engine's errors as those of the contract; the message is one line. */
 export function gradientFailure(error: unknown): GradientError {
   if (error instanceof GradientError) return error;
-  const text = thrownText(error).replaceAll(/\s*\n\s*/g, ' ');
+  const text = onOneLine(thrownText(error));
   return new GradientError(text, { code: codeOf(error), cause: error });
 }
 
