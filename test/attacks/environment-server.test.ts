@@ -115,6 +115,7 @@ describe('vf-serve environment under attack', () => {
       'http://127.0.0.1.example.com/v1',
       'file:///etc/passwd',
       'http://user:pw@10.0.0.1/',
+      `http://127.0.0.1:9/${'/'.repeat(2048)}x`,
     ]) {
       const { status, body } = await ask(rollouts, policy({ base_url }));
       expect(status).toBe(422);
