@@ -81,7 +81,7 @@ export function repeatedIdText(rows: readonly Pick<Row, 'exampleId'>[]): string 
   return null;
 }
 
-/** Describes why it is no row; null if it is one. */
+/** Describes why the value is not a row; null if it is one. */
 export function rowProblem(row: Row): string | null {
   return idProblem(row) ?? messagesProblem(row.prompt, 'prompt') ?? fieldProblem(row);
 }

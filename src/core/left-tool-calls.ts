@@ -234,7 +234,7 @@ function bareCalls(text: string, tools: readonly ToolSpec[]): FoundCall[] {
   return calls.length > 0 && calls.every(isCall) ? jsonList(inner) : [];
 }
 
-/** The content of a text that is one fenced block; any other text unchanged. */
+/** The content of the fenced block if the whole text is one; otherwise the text unchanged. */
 function withoutFence(text: string): string {
   if (!text.startsWith('```') || !text.endsWith('```') || text.length < 6) return text;
   return text

@@ -44,7 +44,7 @@ export function rowsProblem(first: Scaled, second: Scaled): string | null {
     return typeof examples === 'number' ? `${examples} held-out rows` : 'all held-out rows';
   });
   if (a === b) return null;
-  return `${first.name} is evaluated on ${a} and ${second.name} on ${b}, so their held-out rewards are those of other questions`;
+  return `${first.name} is evaluated on ${a} and ${second.name} on ${b}, so their held-out rewards come from different questions`;
 }
 
 /** The same module may be named by other paths. */

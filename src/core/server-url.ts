@@ -1,4 +1,4 @@
-/** URLs of servers as callers write them. Loops, because `/\/+$/` takes the square of a text of slashes. */
+/** URLs of servers as callers write them. A loop removes slashes, because `/\/+$/` takes quadratic time on a long run of them. */
 
 /** The text without the slashes at its end. */
 export function withoutTrailingSlashes(text: string): string {

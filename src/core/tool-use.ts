@@ -155,7 +155,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
       const { formatError = ({ message }) => message } = this.#options;
       result = formatError(error);
       if (typeof result === 'string') return `Error: ${result}`;
-      throw new EnvironmentError(`formatError of the environment ${this.id} returned ${returnedText(result)}. Return a text`, { isOfCode: true });
+      throw new EnvironmentError(`formatError of the environment ${this.id} returned ${returnedText(result)}. Return a string`, { isOfCode: true });
     }
     return this.#shown(result, call.name);
   }
@@ -171,7 +171,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
     } catch (error) {
       problem = `cannot be written as JSON (${thrownText(error).split('\n', 1)[0]})`;
     }
-    const text = `The tool "${tool}" of the environment ${this.id} returned ${returnedText(result)}, which ${problem}. Return a text, or plain data`;
+    const text = `The tool "${tool}" of the environment ${this.id} returned ${returnedText(result)}, which ${problem}. Return a string, or plain data`;
     throw new EnvironmentError(text, { isOfCode: true });
   }
 
@@ -247,5 +247,5 @@ function attemptOf(call: ToolCallAttempt | ToolCall): ParsedToolCall {
   const isObjectLike = typeof call === 'object' && call !== null;
   if (isObjectLike && ('args' in call || 'problem' in call)) return call;
   if (isToolCall(call)) return readToolCall(call);
-  throw new EnvironmentError(`A tool call is { id, name, args } or { id, name, arguments } with arguments as a text, got ${JSON.stringify(call)}`);
+  throw new EnvironmentError(`A tool call is { id, name, args } or { id, name, arguments } with arguments as a string, got ${JSON.stringify(call)}`);
 }

@@ -111,7 +111,7 @@ async function usable(model: HubModelName, env: HubConnectionOptions['env']): Pr
   const folder = await downloadedModel(model, env);
   if (folder !== null) return folder;
   throw new ConfigError(
-    `The model ${model.name} at ${model.revision} is not in the cache, and HF_HUB_OFFLINE forbids to download it. Unset it, or download the model before.`,
+    `The model ${model.name} at ${model.revision} is not in the cache, and HF_HUB_OFFLINE forbids downloading it. Unset it, or download the model before.`,
   );
 }
 

@@ -47,9 +47,9 @@ export function checkModel(asked: string, variables: Variables): ModelCheck {
 
 /** An id of the hub that is not in its cache. The hub itself is not asked. */
 export function absentFinding(id: string, shape: ModelShape | null, variables: Variables): Finding {
-  const where = `there is no folder ${id}, and the hub's cache (${hubCacheFolder(variables)}) does not hold it`;
+  const where = `${id} is neither a folder nor in the hub's cache (${hubCacheFolder(variables)})`;
   const download = shellCommand(['hf', 'download', id.replace(/@.*/, '')]);
-  if (isOffline(variables)) return missing('model', `${where}; HF_HUB_OFFLINE forbids the run to download it`, download);
+  if (isOffline(variables)) return missing('model', `${where}; HF_HUB_OFFLINE keeps the run from downloading it`, download);
   const size = shape === null ? 'of unknown size' : `about ${bytesText(2 * parameterCount(shape))}`;
   return warning('model', `${where}. The hub was not asked: the run downloads the model from there at its start (${size})`, download);
 }

@@ -13,8 +13,8 @@ export function checkedEpisode<E extends Episode>(episode: E): E {
   const toolProblem = tools === undefined ? null : toolsProblem(tools);
   if (toolProblem !== null) throw wrong(`tools that cannot be offered: ${toolProblem}`);
   if (!Array.isArray(stop) || !stop.every((text) => typeof text === 'string' && text !== ''))
-    throw wrong(`${returnedText(stop)} as stop strings. It must be a list of texts that are not empty`);
-  if (prefill !== undefined && typeof prefill !== 'string') throw wrong(`the prefill ${returnedText(prefill)}. It must be a text, or left out`);
+    throw wrong(`${returnedText(stop)} as stop strings. It must be a list of non-empty strings`);
+  if (prefill !== undefined && typeof prefill !== 'string') throw wrong(`the prefill ${returnedText(prefill)}. It must be a string, or left out`);
   if (!isObject(state)) throw wrong(`${returnedText(state)} as its state. It must be an object`);
   return episode;
 }

@@ -13,19 +13,21 @@ export function checkedStep(result: StepResult): StepResult {
   const { observation, stop, next = {} } = given;
   if (observation !== null && observation !== undefined) checkObservation(observation);
   if (stop !== null && (typeof stop !== 'string' || stop === ''))
-    throw wrong(`step gave the stop condition ${returnedText(stop)}. It must be a text that says why the episode ends, or null if it goes on`);
+    throw wrong(`step gave the stop condition ${returnedText(stop)}. It must be a string that says why the episode ends, or null if it goes on`);
   if (!isObject(next)) throw wrong(`step gave ${returnedText(next)} as settings of the next generation. It must be an object with stop or prefill`);
   const { stop: strings, prefill } = next;
   if (strings !== undefined && !(Array.isArray(strings) && strings.every((text) => typeof text === 'string' && text !== '')))
-    throw wrong(`step gave ${returnedText(strings)} as stop strings of the next generation. It must be a list of texts that are not empty`);
-  if (prefill !== undefined && typeof prefill !== 'string') throw wrong(`step gave the prefill ${returnedText(prefill)}. It must be a text`);
+    throw wrong(`step gave ${returnedText(strings)} as stop strings of the next generation. It must be a list of non-empty strings`);
+  if (prefill !== undefined && typeof prefill !== 'string') throw wrong(`step gave the prefill ${returnedText(prefill)}. It must be a string`);
   return result;
 }
 
 function checkObservation(observation: unknown): void {
   const { messages, text, kind } = fieldsOf(observation);
   if (messages === undefined && typeof text !== 'string')
-    throw wrong(`step gave an observation that is not text: ${returnedText(isObject(observation) ? text : observation)}. Give a text, or messages`);
+    throw wrong(
+      `step gave an observation that is not text: ${returnedText(isObject(observation) ? text : observation)}. Return a string, or messages`,
+    );
   const problem = messages === undefined ? null : messagesProblem(messages as Parameters<typeof messagesProblem>[0], 'messages');
   if (problem !== null) throw wrong(`step gave messages that cannot be shown: ${problem}`);
   if (!KINDS.includes(kind)) throw wrong(`step gave an observation of the kind ${returnedText(kind)}. It must be one of ${KINDS.join(', ')}`);

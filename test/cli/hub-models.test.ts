@@ -68,7 +68,7 @@ describe('vf-eval -p embedded -m owner/name', { timeout: 60_000 }, () => {
     const { code, stdout } = await folder.run([...words('lab/lora'), '--dry-run'], { HF_ENDPOINT: hub.url, HF_HOME: join(folder.path, 'hub') });
     expect({ code, stdout: stdout.replaceAll(/\n +/g, ' ') }).toEqual({
       code: 0,
-      stdout: expect.stringMatching(/^warning +model +there is no folder lab\/base, .* the run downloads the model from there/m),
+      stdout: expect.stringMatching(/^warning +model +lab\/base is neither a folder .* the run downloads the model from there/m),
     });
     expect(hub.requests).toEqual([]);
   });

@@ -104,7 +104,7 @@ describe('ToolEnv', () => {
   const circular: Record<string, unknown> = {};
   circular['self'] = circular;
   it.each<[string, () => unknown, RegExp]>([
-    ['a symbol', () => Symbol('odd'), /The tool "odd" of the environment odd returned a symbol, which has no JSON\. Return a text, or plain data$/],
+    ['a symbol', () => Symbol('odd'), /The tool "odd" of the environment odd returned a symbol, which has no JSON\. Return a string, or plain data$/],
     ['a function', () => async () => () => 'later', /returned a function, which has no JSON/],
     ['a bigint', () => 10n, /returned a bigint, which cannot be written as JSON \(.*BigInt\)/],
     ['itself', () => circular, /returned an object, which cannot be written as JSON \(.*circular/],
@@ -120,7 +120,7 @@ describe('ToolEnv', () => {
   it('refuses tools that are no tools when it is made', () => {
     const made = (tools: unknown) => () =>
       new ToolEnv({ id: 'odd', eval: new Dataset('rows', [row]), rubric: new Rubric({ funcs: [] }), tools: tools as Tool[] });
-    expect(made([{ name: 5 }])).toThrow('The tools of the environment odd cannot be offered: tools[0].name must be a text, got 5');
+    expect(made([{ name: 5 }])).toThrow('The tools of the environment odd cannot be offered: tools[0].name must be a string, got 5');
     expect(made(undefined)).toThrow(ConfigError);
     expect(made([{ name: 'add', description: 'Adds', parameters: {} }])).toThrow('tools[0].execute must be a function, got nothing');
   });
@@ -156,6 +156,6 @@ describe('ToolEnv', () => {
     const { observation } = await episode.step('', { ...turn, toolCalls: given as never });
     expect(observation).toMatchObject({ messages: [{ content: '{"sum":3}' }, { content: '{"sum":3}' }] });
     const odd = episode.step('', { ...turn, toolCalls: [{ id: 'c', name: 'add' }] as never });
-    await expect(odd).rejects.toThrow('A tool call is { id, name, args } or { id, name, arguments } with arguments as a text');
+    await expect(odd).rejects.toThrow('A tool call is { id, name, args } or { id, name, arguments } with arguments as a string');
   });
 });

@@ -23,11 +23,11 @@ export async function unmovedReason({ values }: Pick<PolicyUpdate, 'values'>, { 
     if (!isWithout || version > 0) return null;
     await backend.restore();
   }
-  if (gradNorm === 0) return { kind: 'no_gradient', text: 'the gradient is 0 (grad_norm), so that every weight stayed as it was' };
+  if (gradNorm === 0) return { kind: 'no_gradient', text: 'the gradient is 0 (grad_norm), so every weight stayed as it was' };
   const clip = maxGradNorm !== null && maxGradNorm < gradNorm ? ` and optimizer.max_grad_norm ${settingNumber(maxGradNorm)}` : '';
   return {
     kind: 'too_small',
-    text: `the update is smaller than float32 can hold, at the learning rate ${settingNumber(learningRate)}${clip}, so that every weight stayed as it was`,
+    text: `the update is smaller than float32 can hold, at the learning rate ${settingNumber(learningRate)}${clip}, so every weight stayed as it was`,
   };
 }
 

@@ -34,8 +34,8 @@ describe('a run whose updates left every weight as it was', () => {
   }
 
   it.each([
-    ['no_gradient', Untrainable, 'the gradient is 0 (grad_norm), so that every weight stayed as it was'],
-    ['too_small', Coarse, 'the update is smaller than float32 can hold, at the learning rate 0.01, so that every weight stayed as it was'],
+    ['no_gradient', Untrainable, 'the gradient is 0 (grad_norm), so every weight stayed as it was'],
+    ['too_small', Coarse, 'the update is smaller than float32 can hold, at the learning rate 0.01, so every weight stayed as it was'],
   ] as const)('is stopped without a version, a best adapter or a way on with -R, and its first step says why: %s', async (kind, Backend, text) => {
     const backend = async () => new Backend();
     const outcome = await run({ config, backend });

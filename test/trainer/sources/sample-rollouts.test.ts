@@ -434,7 +434,11 @@ describe('sampleRollouts', () => {
     ['keep', { keep: () => NaN }, /keep returned NaN/],
     ['prompt', { prompt: () => 'hello' }, /prompt must be a list of messages, got "hello"/],
     ['offeredTools', { offeredTools: () => undefined }, /offeredTools of the environment counting returned nothing/],
-    ['a tool', { offeredTools: () => [{ name: 5 }] }, /The environment gave tools that cannot be offered: tools\[0\]\.name must be a text, got 5\./],
+    [
+      'a tool',
+      { offeredTools: () => [{ name: 5 }] },
+      /The environment gave tools that cannot be offered: tools\[0\]\.name must be a string, got 5\./,
+    ],
     ['stop strings', { stop: [''] }, /The environment gave a list as stop strings\./],
     ['finish', { finish: async () => 5 }, /The finish hook of the environment returned 5\./],
   ])('stops at once where a hook returns what it must not: %s', async (_, hook, problem) => {
