@@ -164,7 +164,8 @@ export class Scoring<R extends Row> implements AsyncDisposable {
           // A further attempt gets the time that the piece had at its start, not the time that the failed attempt left.
           for (const [place, i] of members.entries()) clocks[i]!.spentMs = spentMs[place]!;
           try {
-            return await runClocks(clocks, members, { work, awaited: awaited ?? (() => null), deadlines: new Set() });
+            const end = (reason: unknown) => members.forEach((i) => clocks[i]!.end(reason));
+            return await runClocks(clocks, members, { work, awaited: awaited ?? (() => null), deadlines: new Set(), end });
           } catch (error) {
             const mayPass = error instanceof VfError && error.retryable && !error.isRetriedOut && !this.#end.signal.aborted;
             if (!mayPass || attempt > RETRIES) throw error;
@@ -217,6 +218,8 @@ interface Piece<T> {
   readonly awaited: () => string | null;
   /** Those of its members while it runs. */
   readonly deadlines: Set<RunningDeadline>;
+  /** Ends the scoring of all its members: work that is abandoned for one of them may wait on the signal of another, and hold the slot of a role. */
+  readonly end: (reason: unknown) => void;
 }
 
 function runClocks<T>(clocks: readonly ScoringClock[], members: readonly number[], piece: Piece<T>): Promise<T> {
@@ -249,10 +252,14 @@ class ScoringClock {
     return this.#controller.signal;
   }
 
-  async during<T>({ work, awaited, deadlines }: Piece<T>): Promise<T> {
+  end(reason: unknown): void {
+    this.#controller.abort(reason);
+  }
+
+  async during<T>({ work, awaited, deadlines, end }: Piece<T>): Promise<T> {
     this.signal.throwIfAborted();
     using deadline = deadlineOf({ ...this.#deadline, spentMs: this.spentMs, awaited }, this.#run);
-    using _ = onAbort(deadline.signal, () => this.#controller.abort(deadline.signal.reason));
+    using _ = onAbort(deadline.signal, () => end(deadline.signal.reason));
     this.hasBegun = true;
     deadlines.add(deadline);
     this.#running.add(deadlines);
