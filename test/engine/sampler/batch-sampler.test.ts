@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Generation } from '../../../src/engine/engine-types.ts';
 import type { AdapterWeights } from '../../../src/engine/model/model-types.ts';
-import { anyMoves, anyRequest, play, randomTokens } from './any-requests.ts';
+import { anyMoves, anyRequest, type Move, play, randomTokens } from './any-requests.ts';
 import { type HistoryRunOptions, historyRun, requestOf, type RequestParts, VOCABULARY, WORDS } from './sampler-run.ts';
 
 const adapter = (id: number): AdapterWeights => ({ id, paddedRank: 8, layers: [] });
@@ -14,6 +14,12 @@ const anyRoom: fc.Arbitrary<HistoryRunOptions> = fc.record({
   blocks: fc.constantFrom(8, 8, 9, 12, 100),
   limits: fc.record({ rows: fc.integer({ min: 1, max: 80 }), logitRows: fc.integer({ min: 1, max: 5 }) }),
 });
+
+/** Requests of one prompt, the second of which finds it in the cache, and which have no room for all of their answers at the same time. */
+const crowded: [HistoryRunOptions, readonly Move[]] = [
+  { blocks: 8, limits: { rows: 80, logitRows: 5 } },
+  [0, 1, 2].flatMap((id) => [requestOf({ id, prompt: tokens(1, 50), maxTokens: 60, stop: { ignoreEnd: true } }), 'step' as const, 'step' as const]),
+];
 
 /** Everything but how much was in the cache. */
 const essence = (generation: Generation) => ({ ...generation, cachedTokens: 0 });
@@ -35,11 +41,11 @@ describe('BatchSampler', () => {
           expect(essence(run.generation(request.id))).toEqual(essence(alone));
         }
       }),
-      { numRuns: 50 },
+      { numRuns: 50, examples: [crowded] },
     );
     // Otherwise none of this was tried.
     expect(preemptions).toBeGreaterThan(0);
-    expect(cached).toBeGreaterThan(100);
+    expect(cached).toBeGreaterThan(0);
   });
 
   it('takes the likeliest token of the whole history at temperature 0', () => {
