@@ -5,7 +5,7 @@ import { hubCacheFolder } from '../data/hub-cache.ts';
 import { isOffline, parseHubModel } from '../data/hub-model.ts';
 import { jsonObjectAt, modelFacts } from '../files/model-facts.ts';
 import { ConfigError } from '../core/errors.ts';
-import { openRegularFileSync } from '../files/regular-file.ts';
+import { openRegularFileSync, statIfThere } from '../files/regular-file.ts';
 import { type ModelShape, parameterCount, readModelShape } from '../launch/model-shape.ts';
 import { type CheckedAdapter, checkInitialAdapter } from '../sessions/training/check-initial-adapter.ts';
 import { modelFolder } from '../sessions/policy/model-folder.ts';
@@ -34,7 +34,7 @@ type Variables = Readonly<Record<string, string | undefined>>;
 export function checkModel(asked: string, variables: Variables): ModelCheck {
   const path = modelFolder(asked, variables);
   const nothing = { bytes: null, shape: readModelShape(path), window: null };
-  const stat = statSync(path, { throwIfNoEntry: false });
+  const stat = statIfThere(path);
   if (stat === undefined && parseHubModel(path) !== null) return { ...nothing, findings: [absentFinding(path, nothing.shape, variables)] };
   if (stat?.isDirectory() !== true) {
     return { ...nothing, findings: [missing('model', `${path} is not a folder`, 'set [model].path to a Hugging Face model folder or a hub id')] };

@@ -10,6 +10,7 @@ import { MetadataSchema, parseWire, type ResultSchema, type TokensSchema, type W
 import { type Line, readLines } from '../files/json-lines.ts';
 import { readRegularFile } from '../files/regular-file.ts';
 import { runFiles } from './run-files.ts';
+import { systemText } from '../files/system-text.ts';
 
 type RecordSchema = typeof ResultSchema | typeof TokensSchema | typeof AskedLineSchema | typeof PlayedLineSchema;
 
@@ -21,9 +22,9 @@ export async function readMetadata(directory: string): Promise<WireMetadata> {
     text = await readRegularFile(path);
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
-    const { code, message } = cause as NodeJS.ErrnoException;
+    const { code } = cause as NodeJS.ErrnoException;
     const missing = code === 'ENOENT' || code === 'ENOTDIR';
-    throw new ConfigError(missing ? missingText(directory) : `Could not read ${path}: ${message}`, { cause });
+    throw new ConfigError(missing ? missingText(directory) : `Could not read ${path}: ${systemText(cause)}`, { cause });
   }
   const parsed = parseWire(MetadataSchema, text);
   if ('problem' in parsed) throw new ConfigError(`${path} is not the metadata of a run: ${parsed.problem}. Restore the file, or play the run again.`);

@@ -2,7 +2,7 @@
  * Reads an evaluation of a training run, `evaluations/step-000010.jsonl`, like a run of vf-eval. It holds neither questions nor answers, so only ids distinguish its
  * rows.
  */
-import { existsSync, statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import { readLines } from '../files/json-lines.ts';
@@ -10,6 +10,7 @@ import { readTomlSync } from '../files/toml-text.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { parseWire } from '../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectory } from '../schemas/training-records.ts';
+import { statIfThere } from '../files/regular-file.ts';
 
 export interface TrainingEvaluation {
   readonly path: string;
@@ -36,7 +37,7 @@ const NAME = /^step-(\d+)\.jsonl$/;
 
 /** True if the path names such a file rather than the folder of a run. */
 export function isTrainingEvaluation(path: string): boolean {
-  return NAME.test(basename(path)) && (statSync(path, { throwIfNoEntry: false })?.isFile() ?? true);
+  return NAME.test(basename(path)) && (statIfThere(path)?.isFile() ?? true);
 }
 
 /** Throws ConfigError unless the file is an evaluation with a rollout, of a run whose configuration is next to it. */

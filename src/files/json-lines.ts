@@ -12,6 +12,7 @@ import { wellFormedJson } from '../schemas/well-formed-json.ts';
 import { isDiskFull } from './disk-full.ts';
 import { isLink, openRegularFile, streamRegularFile } from './regular-file.ts';
 import { removeLeftOvers, temporaryName } from './temporary-names.ts';
+import { systemText } from './system-text.ts';
 
 /** One line of a file. `text` is without the line feed; `[start, end)`, in bytes, includes it. */
 export interface Line {
@@ -52,9 +53,9 @@ export async function* readLines(
     }
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
-    const { code, message } = cause as NodeJS.ErrnoException;
+    const { code } = cause as NodeJS.ErrnoException;
     if (code === 'EISDIR') throw new ConfigError(`${path} is a folder; name a file in it`, { cause });
-    if (code !== 'ENOENT') throw new ResultsError(`Could not read ${path}: ${message}`, { cause });
+    if (code !== 'ENOENT') throw new ResultsError(`Could not read ${path}: ${systemText(cause)}`, { cause });
     // A file that is missing is created when the first line is written; through a link it would be created elsewhere.
     if (isLink(path))
       throw new ConfigError(`${path} is a link to a file that does not exist. Remove the link, or restore what it leads to.`, { cause });

@@ -1,5 +1,6 @@
 import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { statIfThere } from './regular-file.ts';
 
 /**
  * Creates a folder and its parents, if they are missing. Throws the system's error. Replaces mkdir's `recursive`, which never returns on a file
@@ -20,7 +21,7 @@ function makeOne(folder: string): void {
   try {
     mkdirSync(folder);
   } catch (error) {
-    if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) throw error;
+    if (statIfThere(folder)?.isDirectory() !== true) throw error;
   }
 }
 

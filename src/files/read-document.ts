@@ -3,6 +3,7 @@ import { ConfigError } from '../core/errors.ts';
 import { readExactJson } from '../core/read-json.ts';
 import { openRegularFile } from './regular-file.ts';
 import { decodeText } from './user-text.ts';
+import { systemText } from './system-text.ts';
 
 /** A configuration of this size is a mistake. */
 const MOST_BYTES = 16 * 2 ** 20;
@@ -45,9 +46,9 @@ export async function readTextFile(path: string): Promise<string> {
     return decodeText(await file.readFile(), path);
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
-    const { code, message } = cause as NodeJS.ErrnoException;
+    const { code } = cause as NodeJS.ErrnoException;
     if (code === 'ENOENT') throw new ConfigError(`The file ${path} does not exist`, { cause });
     if (code === 'EISDIR') throw new ConfigError(`${path} is a folder, not a file`, { cause });
-    throw new ConfigError(`Could not read ${path}: ${message}`, { cause });
+    throw new ConfigError(`Could not read ${path}: ${systemText(cause)}`, { cause });
   }
 }

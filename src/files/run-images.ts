@@ -9,6 +9,7 @@ import { ConfigError } from '../core/errors.ts';
 import type { ImageRef, ImageStore } from '../core/message.ts';
 import { replaceFile } from './json-lines.ts';
 import { makeFolder } from './make-folder.ts';
+import { systemText } from './system-text.ts';
 
 /** Media types that a run keeps, and the ends of their files' names. */
 const EXTENSIONS: ReadonlyMap<string, string> = new Map([
@@ -62,7 +63,7 @@ export class RunImages implements ImageStore {
     if (this.#folder === null) throw new ConfigError(`The image ${image.sha256} is not known. It was never put into this store.`);
     const path = join(this.#folder, name);
     const bytes = await readRegularBytes(path).catch((cause: unknown) => {
-      throw new ConfigError(`The image ${path} cannot be read: ${(cause as Error).message}`, { cause });
+      throw new ConfigError(`The image ${path} cannot be read: ${systemText(cause)}`, { cause });
     });
     if (createHash('sha256').update(bytes).digest('hex') === image.sha256) return bytes;
     throw new ConfigError(`The image ${path} was changed: its bytes have another SHA-256 than its name says. Restore it, or start another run.`);

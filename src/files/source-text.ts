@@ -2,6 +2,7 @@
 import { ConfigError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 import type { ByteFile, ByteSource } from './byte-source.ts';
+import { systemText } from './system-text.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -64,9 +65,9 @@ export async function readSourceTextIfPresent(
     }
   } catch (cause) {
     if (cause instanceof ConfigError) throw makeError(`${cause.message}; ${remedy}`, { code: 'invalid', cause });
-    const { code, message } = cause as NodeJS.ErrnoException;
+    const { code } = cause as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return null;
-    throw makeError(`Could not read ${path}: ${message}; ${remedy}`, { code: 'invalid', cause });
+    throw makeError(`Could not read ${path}: ${systemText(cause)}; ${remedy}`, { code: 'invalid', cause });
   }
   throw makeError(`${path} has ${size} bytes, the limit is ${maxBytes}; ${remedy}`, { code: 'invalid' });
 }

@@ -5,6 +5,7 @@ import { throwIfAborted } from '../core/abort.ts';
 import { ConfigError, VfError } from '../core/errors.ts';
 import { isDamage, streamUnpacked } from './packed-file.ts';
 import { assertNotUtf16, assertReadable, type Encoding, encodingOf, notUtf16, notUtf8 } from './user-text.ts';
+import { systemText } from './system-text.ts';
 
 const PIECE_BYTES = 2 ** 18;
 const LINE_FEED = 0x0a;
@@ -54,10 +55,10 @@ export async function* userBytes(
     });
   } catch (cause) {
     if (cause instanceof VfError) throw cause;
-    const { code, message } = cause as NodeJS.ErrnoException;
+    const { code } = cause as NodeJS.ErrnoException;
     if (code === 'ENOENT') throw new ConfigError(`The file ${path} does not exist; ${remedy}`, { cause });
     if (code === 'EISDIR') throw new ConfigError(`${path} is a folder; name a file in it`, { cause });
-    throw code === undefined ? cause : new ConfigError(`Could not read ${path}: ${message}`, { cause });
+    throw code === undefined ? cause : new ConfigError(`Could not read ${path}: ${systemText(cause)}`, { cause });
   }
 }
 
@@ -87,9 +88,7 @@ async function* decodedBytes(stream: Readable, { name, signal, onEncoding }: Use
     throwIfAborted(signal, `Stopped reading ${name}`);
     if (isDamage(cause)) throw new ConfigError(`Could not unpack ${name}: ${(cause as Error).message}. The file is damaged: restore it.`, { cause });
     if (cause instanceof VfError || (cause as NodeJS.ErrnoException).syscall !== 'read') throw cause;
-    throw (cause as NodeJS.ErrnoException).code === 'EISDIR'
-      ? cause
-      : new ConfigError(`Could not read ${name}: ${(cause as Error).message}`, { cause });
+    throw (cause as NodeJS.ErrnoException).code === 'EISDIR' ? cause : new ConfigError(`Could not read ${name}: ${systemText(cause)}`, { cause });
   }
 }
 

@@ -1,5 +1,6 @@
 /** Finds out which packages a Python has, without importing them, which takes many seconds. */
 import { execFile } from 'node:child_process';
+import { getSystemErrorMessage } from 'node:util';
 import { CancelledError, ConfigError } from '../core/errors.ts';
 
 export interface PythonVllm {
@@ -69,15 +70,31 @@ export function askPython<T extends object>(
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     const options = { env: { ...env }, signal, timeout: timeoutMs, killSignal: 'SIGKILL' } as const;
-    execFile(python, ['-c', program], options, (error, stdout, stderr) => {
+    const refuse = (why: string, cause: unknown) =>
+      reject(new ConfigError(remedy === null ? `${python}: ${why}` : `Could not run the Python ${python}: ${why}. ${remedy}`, { cause }));
+    const ended = (error: Error | null, stdout: string, stderr: string) => {
       const line = stdout.trim().split('\n').at(-1) ?? '';
       if (error === null && line.startsWith('{')) return resolve(JSON.parse(line) as T);
       if (signal.aborted) return reject(new CancelledError(`Stopped while looking for packages in ${python}`, { cause: signal.reason }));
       const said = stderr.trim().split('\n').at(-1) ?? '';
-      const { code } = (error ?? {}) as NodeJS.ErrnoException;
-      const why = code === 'ENOENT' ? 'there is no such command' : `it failed${said === '' ? '' : `: ${said}`}`;
-      const text = remedy === null ? `${python}: ${why}` : `Could not run the Python ${python}: ${why}. ${remedy}`;
-      reject(new ConfigError(text, { cause: error }));
-    });
+      if (isOfSystem(error)) return refuse(startText(error), error);
+      refuse(`it failed${said === '' ? '' : `: ${said}`}`, error);
+    };
+    try {
+      execFile(python, ['-c', program], options, ended);
+    } catch (error) {
+      // Node reports some of the system's refusals by the callback and throws others.
+      if (!isOfSystem(error)) throw error;
+      refuse(startText(error), error);
+    }
   });
+}
+
+/** The process did not start; the exit code of one that did is no `errno`. */
+function isOfSystem(error: unknown): error is NodeJS.ErrnoException {
+  return typeof (error as NodeJS.ErrnoException | null)?.errno === 'number';
+}
+
+function startText(error: NodeJS.ErrnoException): string {
+  return error.code === 'ENOENT' ? 'there is no such command' : `it does not start: ${getSystemErrorMessage(error.errno!)} (${error.code})`;
 }

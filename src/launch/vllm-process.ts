@@ -2,7 +2,6 @@
  * A vLLM server as a child process: on loopback, with an API key and the flags that the run needs. Port and key stay the same over restarts, so that
  * clients need no update. A restart loses loaded adapters.
  */
-import { statSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { CancelledError, ConfigError, PolicyError } from '../core/errors.ts';
@@ -11,6 +10,7 @@ import { endText, type GroupEnd, ProcessGroup } from './process-group.ts';
 import { ServerHealth } from './server-health.ts';
 import { ServerLog } from './server-log.ts';
 import { vllmCommand, type VllmCommand, type VllmNeeds } from './vllm-flags.ts';
+import { statIfThere } from '../files/regular-file.ts';
 
 export interface VllmLaunchOptions extends Omit<VllmNeeds, 'port'> {
   /** A Python with vLLM: a path or a command. */
@@ -75,7 +75,7 @@ export class VllmProcess implements AsyncDisposable {
     const { python, baseEnv, env, modelPath, takenPorts = new Set<number>(), signal } = options;
     if (!/^[\x21-\x7e]{16,}$/.test(options.apiKey)) throw new ConfigError('The API key must have at least 16 visible ASCII characters.');
     const { isCpuBuild } = await probePython(python, { env: { ...baseEnv, ...env }, signal });
-    const isLocalModel = statSync(modelPath, { throwIfNoEntry: false })?.isDirectory() === true;
+    const isLocalModel = statIfThere(modelPath)?.isDirectory() === true;
     const host = { isCpuBuild, isLocalModel, cores: availableParallelism(), baseEnv };
     for (let attempt = 1; ; attempt++) {
       const port = await freePort(takenPorts);

@@ -3,19 +3,20 @@
  * manifest is new, the stage counts as not done. A stage only replaces files that a stage of its kind has written.
  */
 import { createHash } from 'node:crypto';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { ifThere, namesIn } from '../files/if-there.ts';
 import { ConfigError, ResultsError } from '../core/errors.ts';
 import { isDiskFull } from '../files/disk-full.ts';
 import { chunkedLines, replaceFile } from '../files/json-lines.ts';
 import { folderProblem, makeFolder } from '../files/make-folder.ts';
-import { readRegularFile, streamRegularFile } from '../files/regular-file.ts';
+import { readRegularFile, streamRegularFile, statIfThere } from '../files/regular-file.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { parseWire } from '../schemas/results.ts';
 import { RoundManifestSchema, type WireRoundManifest } from '../schemas/round-manifest.ts';
 import { compareTexts } from './compare-texts.ts';
 import { isFilledIn, STAGE_VERSIONS, type StageName, type StageResult } from './stage.ts';
+import { systemText } from '../files/system-text.ts';
 
 export interface StageInput {
   /** Its use in the stage: `trace`, `rows`, `exclusions`. */
@@ -45,13 +46,13 @@ export async function sha256Of(path: string, remedy = 'name a file that does'): 
     for await (const piece of await streamRegularFile(path, { pieceBytes: 1 << 18 })) hash.update(piece as Buffer);
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
-    const { code, message } = cause as NodeJS.ErrnoException;
+    const { code } = cause as NodeJS.ErrnoException;
     const what =
       code === 'ENOENT'
         ? `The file ${path} does not exist; ${remedy}`
         : code === 'EISDIR'
           ? `${path} is a folder; name a file in it`
-          : `Could not read ${path}: ${message}`;
+          : `Could not read ${path}: ${systemText(cause)}`;
     throw new ConfigError(what, { cause });
   }
   return hash.digest('hex');
@@ -193,7 +194,7 @@ export async function readManifest(path: string): Promise<WireRoundManifest | nu
 
 /** Null for a file of another program, or a folder, that has such a name. Rejects with ConfigError for a manifest of a stage that is torn, or of another version. */
 export async function readOwnManifest(path: string): Promise<WireRoundManifest | null> {
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return null;
+  if (statIfThere(path)?.isDirectory() === true) return null;
   const text = await ifThere(path, readRegularFile);
   return text === null || !isOfStage(text) ? null : readManifest(path);
 }

@@ -1,5 +1,4 @@
 /** Opens what a server of an environment needs: the environment, the tokenizer of its callers, and the models of its roles. */
-import { statSync } from 'node:fs';
 import type { Disposers } from '../core/disposers.ts';
 import type { Environment } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
@@ -17,6 +16,7 @@ import { type ResolvedRole, resolveRoles } from '../sessions/roles/resolve-roles
 import type { Surroundings } from '../sessions/surroundings.ts';
 import { openLocalTokenizer } from '../tokenizer/local-tokenizer.ts';
 import { templateTraits } from '../tokenizer/template-traits.ts';
+import { statIfThere } from '../files/regular-file.ts';
 
 export interface ServedRequest {
   /** Arguments of the environment. @default none */
@@ -78,7 +78,7 @@ export async function openServed(
 
 async function openCallerTokenizer(path: string): Promise<CallerTokenizer> {
   const directory = modelPath(path);
-  if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) {
+  if (statIfThere(directory)?.isDirectory() !== true) {
     throw new ConfigError(`The tokenizer ${path} is not a folder. Name the folder of the model that you train, with its tokenizer.json.`);
   }
   const tokenizer = await openLocalTokenizer(directory);

@@ -1,5 +1,5 @@
 /** Writes a new environment from the template into a folder of environments. */
-import { existsSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import { packageRoot } from '../data/package-root.ts';
@@ -8,6 +8,7 @@ import { placeError } from '../files/place-error.ts';
 import { hidden, removeLeftOvers, temporaryPrefix } from '../files/temporary-names.ts';
 import { bundledEnvironments, isNewEnvironmentName } from '../registry/find-environment.ts';
 import { environmentFiles, type TemplateOptions } from './environment-template.ts';
+import { statIfThere } from '../files/regular-file.ts';
 
 /**
  * Writes all files or none and returns their names; never overwrites anything. Throws ConfigError for a name that is taken or has another form, and for a folder that
@@ -21,7 +22,7 @@ export function writeEnvironment({ id, directory, kind }: Omit<TemplateOptions, 
   const target = resolve(directory, id);
   const taken = [id, id.replaceAll('-', '_')].map((name) => resolve(directory, name)).find((path) => existsSync(path));
   if (taken !== undefined) throw new ConfigError(`${relative('', taken) || taken} already exists; nothing was written, choose another name`);
-  if (statSync(directory, { throwIfNoEntry: false })?.isFile()) throw new ConfigError(`${directory} is a file; name a folder for the environments`);
+  if (statIfThere(directory)?.isFile()) throw new ConfigError(`${directory} is a file; name a folder for the environments`);
   const files = environmentFiles({ id, directory, kind, withManifest: !isInsideClone(directory) });
   const temporary = temporaryIn(directory, id);
   try {

@@ -62,6 +62,47 @@ const CASES: [command: string, args: string[], line: RegExp][] = [
   ['vf-eval', ['search-r1', ...WORLD, '-p', 'embedded', '-m', 'file'], /The directory file does not exist\. With -p embedded, -m must name/],
 ];
 
+const LONG = 'n'.repeat(300);
+const NOT_THERE = /(does not exist|no such |is not a folder|is not a program|holds no run|cannot be created|there is no )/i;
+const OF_SYSTEM: Readonly<Record<string, RegExp>> = {
+  empty: /it is a folder|is a folder|is a directory|is not a (run directory|program)|has no |no such /i,
+  circle: /too many symbolic links encountered \(ELOOP\)/,
+  [LONG]: /name too long \(ENAMETOOLONG\)/,
+  'file/below': /not a directory \(ENOTDIR\)/,
+};
+/** Where a command takes a path: nothing that Node says of it reaches the user. */
+const PATHS: readonly (readonly [command: string, words: (path: string) => readonly string[]])[] = [
+  ['vf-pipeline', (path) => ['run', path]],
+  ['vf-pipeline', (path) => ['check', path]],
+  ['vf-eval', (path) => ['search-r1', ...WORLD, '-R', `./${path}`]],
+  ['vf-eval', (path) => ['search-r1', ...WORLD, '-n', '1', '-p', 'embedded', '-m', `./${path}`]],
+  ['vf-eval', (path) => ['search-r1', '-a', JSON.stringify({ dataset: `./${path}`, corpus: 'fact-world' }), '-p', 'baseline']],
+  ['vf-train', (path) => ['-R', path]],
+  ['vf-train', (path) => ['search-r1', '--preset', 'laptop', '--dry-run', '-m', `./${path}`]],
+  ['vf-train', (path) => ['search-r1', '--preset', 'laptop', '--rollouts', path]],
+  ['vf-train', (path) => ['search-r1', '--preset', 'laptop', '--dry-run', '--set', `model.initial_adapter="${path}"`]],
+  ['vf-compare', (path) => [path, path]],
+  ['vf-export', (path) => [path, '-o', '-']],
+  ['vf-score', (path) => [path]],
+  ['vf-index', (path) => [path, '-o', 'index']],
+  ['vf-rounds', (path) => ['report', path]],
+  ['vf-rounds', (path) => ['extract', '--trace', path, '-o', 'rows.jsonl']],
+  ['vf-view', (path) => [path, '--export', '-']],
+  ['vf-serve', (path) => ['policy', '--model', `./${path}`, '--port', '0']],
+  ['vf-serve', (path) => ['policy', '--chat-template', path, '--port', '0']],
+  ['vf-serve', (path) => ['environment', 'search-r1', ...WORLD, '--tokenizer', path, '--port', '0']],
+  ['vf-serve', (path) => ['execute', '--executor', 'none', '--python', `./${path}`, '--port', '0']],
+];
+
+describe.each(Object.keys(OF_SYSTEM))('the path %s', (path) => {
+  it.each(PATHS)('is refused in one line and plain words by %s %s', async (name, words) => {
+    const { status, stderr } = await misuse(name, words(path));
+    expect({ status, lines: stderr.trimEnd().split('\n').length }).toEqual({ status: 2, lines: 1 });
+    expect(stderr).not.toMatch(/\bE[A-Z]{4,}: |, (stat|open|read|scandir|mkdir)\b/);
+    expect(OF_SYSTEM[path]!.test(stderr) || NOT_THERE.test(stderr), stderr).toBe(true);
+  });
+});
+
 describe('a mistake', () => {
   it.each(CASES)('is reported in one line, with exit code 2, and nothing is written: %s %j', async (name, args, line) => {
     const { status, stdout, stderr } = await misuse(name, args);

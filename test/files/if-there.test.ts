@@ -23,7 +23,7 @@ describe('ifThere', () => {
   it('refuses by name what is there and cannot be read', async () => {
     mkdirSync(join(folder, 'folder'));
     execFileSync('mkfifo', [join(folder, 'pipe')]);
-    await expect(ifThere(join(folder, 'folder'), readRegularFile)).rejects.toThrow(/^Cannot read \S+folder: EISDIR/);
+    await expect(ifThere(join(folder, 'folder'), readRegularFile)).rejects.toThrow(/^Cannot read \S+folder: it is a folder$/);
     await expect(ifThere(join(folder, 'file/below'), readRegularFile)).rejects.toThrow(/ENOTDIR/);
     await expect(ifThere(join(folder, 'pipe'), readRegularFile)).rejects.toThrow(ConfigError);
   });

@@ -1,4 +1,6 @@
+import { accessSync, constants } from 'node:fs';
 import { ConfigError } from '../../core/errors.ts';
+import { statIfThere } from '../../files/regular-file.ts';
 import { openExecutor } from '../../execution/open-executor.ts';
 import { executionApp } from '../../server/execution-app.ts';
 import { isLoopback, listen } from '../../server/listen.ts';
@@ -17,6 +19,8 @@ export async function serveExecution(options: ExecuteOptions, context: CommandCo
     throw new ConfigError(
       `With the executor none, anyone who can reach ${host} could run commands here. Choose wasi or bubblewrap, or leave --host out`,
     );
+  if (python !== undefined && name !== 'wasi' && !isProgram(python))
+    throw new ConfigError(`${python} (--python) is not a program that can be run. Name the file of a Python, or leave --python out`);
   const executor = await openExecutor(name, { workers, ...(python === undefined ? {} : { python }) });
   try {
     const app = executionApp({ executor, host, maxPending, maxSeconds, maxMemoryBytes: maxMemoryMb * MEBIBYTE, onFailure: failureNotes(context) });
@@ -31,4 +35,13 @@ export async function serveExecution(options: ExecuteOptions, context: CommandCo
   } finally {
     await executor.close();
   }
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+  } catch {
+    return false;
+  }
+  return statIfThere(path)?.isFile() === true;
 }

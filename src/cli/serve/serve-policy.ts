@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { countText } from '../../core/count-text.ts';
 import { ConfigError, describeError, type VfError } from '../../core/errors.ts';
@@ -19,6 +18,7 @@ import { keepHeapSmall } from '../../sessions/engine/spare-memory.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import type { PolicyOptions } from './policy-command.ts';
 import { failureNotes, readKey, serveUntilStopped } from './serving.ts';
+import { statIfThere } from '../../files/regular-file.ts';
 
 /** Time for pending requests to finish after Ctrl-C; a second Ctrl-C ends them. */
 const GRACE_MS = 30_000;
@@ -54,7 +54,7 @@ async function noteOtherBase(adapter: string, model: string, context: CommandCon
 
 /** The folder may be created later, because each request checks it. */
 function checkPlace(place: string, context: CommandContext): void {
-  const found = statSync(place, { throwIfNoEntry: false });
+  const found = statIfThere(place);
   if (found?.isDirectory() === true) return;
   if (found !== undefined) throw new ConfigError(`--allow-adapters-under must name a folder, but ${place} is not one`);
   context.note(`vf-serve: --allow-adapters-under ${escapeControls(place)} does not exist yet; adapters can be loaded from it once it does`);

@@ -3,6 +3,7 @@ import type { ByteSource } from '../../files/byte-source.ts';
 import * as files from '../../files/source-text.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { EngineInputError } from '../engine-errors.ts';
+import { systemText } from '../../files/system-text.ts';
 
 export { type JsonObject, shownJson as shown } from '../../files/source-text.ts';
 
@@ -23,8 +24,8 @@ export function readJsonObjectIfPresent(source: ByteSource, name: string, option
 /** The file system's error in one line. A path through a file counts as missing. */
 export function fileError(path: string, cause: unknown, remedy: string): EngineInputError {
   if (cause instanceof ConfigError) return new EngineInputError(`${cause.message}; ${remedy}`, { cause });
-  const { code, message } = cause as NodeJS.ErrnoException;
+  const { code } = cause as NodeJS.ErrnoException;
   if (code === 'ENOENT' || code === 'ENOTDIR')
     return new EngineInputError(`The file ${path} does not exist; ${remedy}`, { code: 'not_found', cause });
-  return new EngineInputError(`Could not read ${path}: ${message}; ${remedy}`, { cause });
+  return new EngineInputError(`Could not read ${path}: ${systemText(cause)}; ${remedy}`, { cause });
 }

@@ -1,10 +1,10 @@
 /** Rows of a benchmark file, with golden answers that a reply can equal. */
 import { existsSync } from 'node:fs';
-import { thrownText } from '../../core/errors.ts';
 import { objectOf, RECORD_FILE, readRecords } from '../../files/records.ts';
 import { choicesOf, isAnswerColumn, isChoicesColumn } from '../../schemas/question-row.ts';
 import { readGoldenAnswers } from '../../schemas/golden-answers.ts';
 import { PipelineFileError } from '../pipeline-error.ts';
+import { systemText } from '../../files/system-text.ts';
 
 /** The questions of the package's examples, by the names in their parameter files; `vf-pipeline build` copies them. */
 const SAMPLES: readonly string[] = ['data/sample_asqa_5.jsonl', 'data/fact-world-5.jsonl'];
@@ -31,7 +31,7 @@ export async function readBenchmarkRows(path: string, { limit, columns }: ReadBe
     return rows;
   } catch (cause) {
     if (cause instanceof PipelineFileError) throw cause;
-    throw wrong(existsSync(path) ? `Cannot read the benchmark ${path}: ${thrownText(cause)}` : missing(path), cause);
+    throw wrong(existsSync(path) ? `Cannot read the benchmark ${path}: ${systemText(cause)}` : missing(path), cause);
   }
 }
 

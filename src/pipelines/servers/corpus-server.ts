@@ -4,7 +4,7 @@ import { replaceFile } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { RECORD_FILE, readRecords } from '../../files/records.ts';
 import { readUserText } from '../../files/user-text.ts';
-import { thrownText } from '../../core/errors.ts';
+
 import type { KeySchema } from '../../schemas/config-keys.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { parsePassage } from '../../schemas/passage-row.ts';
@@ -12,6 +12,7 @@ import { PipelineFileError } from '../pipeline-error.ts';
 import type { PipelineServer } from '../pipeline-server.ts';
 import { type ChunkStrategy, chunkText } from './chunk-text.ts';
 import type { ToolsVersion } from './tools-version.ts';
+import { systemText } from '../../files/system-text.ts';
 
 const TEXT_FILE = /\.(?:txt|md)$/i;
 const path = (standard: string): KeySchema => ({ type: 'string', minLength: 1, default: standard });
@@ -114,7 +115,7 @@ async function readDocuments(file: string): Promise<readonly Document[]> {
     return documents;
   } catch (cause) {
     if (cause instanceof PipelineFileError) throw cause;
-    throw new PipelineFileError(`Cannot read the document ${file}: ${thrownText(cause)}`, { fault: 'file', cause });
+    throw new PipelineFileError(`Cannot read the document ${file}: ${systemText(cause)}`, { fault: 'file', cause });
   }
 }
 

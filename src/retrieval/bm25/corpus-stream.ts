@@ -8,6 +8,7 @@ import { isDamage } from '../../files/packed-file.ts';
 import type { CorpusRow } from './corpus-line.ts';
 import { CorpusLines } from './corpus-lines.ts';
 import type { OpenedCorpus } from './open-corpus.ts';
+import { systemText } from '../../files/system-text.ts';
 
 const GZIP = Buffer.from([0x1f, 0x8b]);
 
@@ -107,7 +108,7 @@ async function* corpusChunks(
     throwIfAborted(signal, `Stopped reading ${name}`);
     if (isDamage(cause)) throw new ConfigError(`Could not unpack ${name}: ${(cause as Error).message}. The file is damaged: restore it.`, { cause });
     if (cause instanceof VfError || (cause as NodeJS.ErrnoException).syscall !== 'read') throw cause;
-    throw new ConfigError(`Could not read ${name}: ${(cause as Error).message}`, { cause });
+    throw new ConfigError(`Could not read ${name}: ${systemText(cause)}`, { cause });
   }
 }
 

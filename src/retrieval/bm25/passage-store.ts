@@ -5,6 +5,7 @@ import { ConfigError, RetrievalError } from '../../core/errors.ts';
 import { openRegularFileSync } from '../../files/regular-file.ts';
 import { parseCorpusLine } from './corpus-line.ts';
 import type { PassageStore, StoredPassage } from './passage-list.ts';
+import { systemText } from '../../files/system-text.ts';
 
 /** The place of each row's line, and the checksum of its bytes. */
 interface PassageLines {
@@ -48,7 +49,7 @@ export class PassageFile implements PassageStore {
         filled += count;
       }
     } catch (cause) {
-      throw new RetrievalError(`Could not read passage ${row} of ${this.#path}: ${(cause as Error).message}`, { cause });
+      throw new RetrievalError(`Could not read passage ${row} of ${this.#path}: ${systemText(cause)}`, { cause });
     }
     // Blank lines may follow the last line.
     const end = bytes.subarray(0, filled).indexOf(LINE_FEED);

@@ -4,6 +4,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { openLocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
 import { FileSource } from '../../viewing/file-source.ts';
 import type { RunLine } from '../../viewing/view-wire.ts';
+import { systemText } from '../../files/system-text.ts';
 
 export interface OpenedView {
   readonly source: FileSource;
@@ -16,7 +17,7 @@ export interface OpenedView {
 export async function openView({ folder, tokenizer }: { readonly folder: string; readonly tokenizer: string | undefined }): Promise<OpenedView> {
   const about = await stat(folder).catch((cause: NodeJS.ErrnoException) => {
     const isMissing = cause.code === 'ENOENT' || cause.code === 'ENOTDIR';
-    const problem = isMissing ? `The folder ${folder} does not exist` : `Cannot read ${folder}: ${cause.message}`;
+    const problem = isMissing ? `The folder ${folder} does not exist` : `Cannot read ${folder}: ${systemText(cause)}`;
     throw new ConfigError(`${problem}. Name the folder that holds your runs, or make a run first: vf-eval search-r1 -n 50`, { cause });
   });
   if (!about.isDirectory()) throw new ConfigError(`${folder} is a file. Name the folder of a run, or one that holds runs.`);

@@ -1,15 +1,16 @@
 /** Refuses an adapter where a base is wanted, and says how to give both. */
-import { existsSync, statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { adapterConfig } from '../../files/model-facts.ts';
 import { newestAdapter } from './embedded-model.ts';
 import { modelFolder } from './model-folder.ts';
+import { statIfThere } from '../../files/regular-file.ts';
 
 /** Throws ConfigError if `model.path` names an adapter, or a training run, instead of a whole model. */
 export function assertWholeModel(model: string, variables: Readonly<Record<string, string | undefined>>): void {
   const folder = modelFolder(model, variables);
-  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true || existsSync(join(folder, 'config.json'))) return;
+  if (statIfThere(folder)?.isDirectory() !== true || existsSync(join(folder, 'config.json'))) return;
   const adapter = newestAdapter(folder) ?? folder;
   const config = adapterConfig(adapter);
   if (config === null) return;

@@ -1,5 +1,5 @@
 /** Resolves the model of a policy in this process: a model directory, a bundled model, a PEFT adapter, or the folder of a training run. Reads only small files. */
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { bundledModels, modelPath } from '../../data/bundled-models.ts';
@@ -7,6 +7,7 @@ import { cachedHubId } from '../../engine/adapters/base-name.ts';
 import { shellCommand } from '../../reports/text/own-command.ts';
 import { adapterBase } from './adapter-base.ts';
 import type { OpenPolicyOptions } from './open-policy.ts';
+import { statIfThere } from '../../files/regular-file.ts';
 
 export interface EmbeddedModel {
   /** Directory of the base model. */
@@ -19,7 +20,7 @@ export interface EmbeddedModel {
 /** Throws a one-line ConfigError. */
 export function embeddedModel(asked: string, { variables, names }: Pick<OpenPolicyOptions, 'variables' | 'names'>): EmbeddedModel {
   const path = modelPath(asked);
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
+  if (statIfThere(path)?.isDirectory() !== true) {
     throw new ConfigError(
       `The directory ${path} does not exist. With ${names.given({ provider: 'embedded' })}, ${names.name('model')} must name a model directory, an adapter directory, a bundled model (${bundledModels().join(', ')}) or a model of the Hugging Face hub (owner/name).`,
     );

@@ -1,5 +1,5 @@
 /** Brings a model that is named by its id on the Hugging Face hub to this machine, with the base of an adapter. */
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
@@ -14,6 +14,7 @@ import { bytesText, plural } from '../../reports/text/number-text.ts';
 import { checkModel } from '../engine/open-engine.ts';
 import type { PolicySpec } from './policy-spec.ts';
 import { EMBEDDED } from './providers.ts';
+import { statIfThere } from '../../files/regular-file.ts';
 
 /**
  * `asked`: a directory, a bundled model, or `owner/name[@revision]`. Only the last becomes another path. Throws ConfigError for a model that is not available or
@@ -87,5 +88,5 @@ function baseOf(directory: string): string | null {
 }
 
 function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  return statIfThere(path)?.isDirectory() === true;
 }

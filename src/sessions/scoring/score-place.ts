@@ -6,6 +6,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { journalPath, ScoreJournal, unfinishedScoring } from '../../evaluate/score-journal.ts';
 import { folderProblem } from '../../files/make-folder.ts';
 import { isInside } from '../../files/is-inside.ts';
+import { placeError } from '../../files/place-error.ts';
 import { realPath } from '../../files/real-path.ts';
 import { hasLivingWriter, lockRun } from '../../files/run-lock.ts';
 import { writeFolder } from '../../files/write-folder.ts';
@@ -76,6 +77,8 @@ async function placeAt(directory: string, { digest, copyTo }: NewRun): Promise<S
     await ScoreJournal.begin(folder, digest);
     // Locked before the folder has its name, so that no other process can lock it first.
     lock = (await lockRun(folder)).file;
+  }).catch((error: unknown) => {
+    throw placeError(error, { flag: '-o', path: directory });
   });
   if (!isOwn) return busy;
   if (!existsSync(directory)) return { working, directory, lock };

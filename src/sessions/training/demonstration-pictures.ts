@@ -12,6 +12,7 @@ import { imageHeader } from '../../files/image-header.ts';
 import { isInside } from '../../files/is-inside.ts';
 import { openRegularFile } from '../../files/regular-file.ts';
 import type { DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
+import { systemText } from '../../files/system-text.ts';
 
 /**
  * Finds a picture by its path in the folder, or by the SHA-256 of its bytes. Rejects with ConfigError if the file is missing, lies outside the folder, or is not a picture.
@@ -23,7 +24,7 @@ export async function demonstrationPictures(
   sizes: ImageSizes | null = null,
 ): Promise<NonNullable<DemonstrationTokenizer['picture']>> {
   const names = await readdir(folder).catch((cause: Error) => {
-    throw new ConfigError(`The folder of pictures sft.images = ${JSON.stringify(folder)} cannot be read: ${cause.message}`, { cause });
+    throw new ConfigError(`The folder of pictures sft.images = ${JSON.stringify(folder)} cannot be read: ${systemText(cause)}`, { cause });
   });
   const byDigest = new Map(names.flatMap((name) => (/^[0-9a-f]{64}\./.test(name) ? [[name.slice(0, 64), name] as const] : [])));
   const root = await realpath(folder);

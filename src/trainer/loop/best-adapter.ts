@@ -7,6 +7,7 @@ import { supervisedSteps } from '../config/training-schedule.ts';
 import { type BestMetric, bestRecord, type BestVersion, isBetter, measuredVersions, readBest } from '../records/best-version.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { TrainingRun, TrainingSession } from '../training-session.ts';
+import { systemText } from '../../files/system-text.ts';
 
 export interface BestAdapterParts {
   readonly run: Pick<TrainingRun, 'config' | 'directory'>;
@@ -73,7 +74,7 @@ export class BestAdapter {
       await work();
     } catch (error) {
       if (error instanceof GradientError || (!(error instanceof ResultsError) && (error as NodeJS.ErrnoException).code === undefined)) throw error;
-      this.#parts.records.report({ kind: 'alarm', message: `Cannot write the best adapter ${this.#paths.best}: ${(error as Error).message}` });
+      this.#parts.records.report({ kind: 'alarm', message: `Cannot write the best adapter ${this.#paths.best}: ${systemText(error)}` });
     }
   }
 

@@ -1,6 +1,7 @@
 import { cp, mkdir, rm } from 'node:fs/promises';
 import { CancelledError, GradientError, ResultsError } from '../../core/errors.ts';
 import type { GradientBackend } from '../gradient-backend.ts';
+import { systemText } from '../../files/system-text.ts';
 
 interface Stateful {
   saveState(directory: string): Promise<void>;
@@ -110,7 +111,7 @@ export class Progress {
       }
     } catch (cause) {
       if (cause instanceof CancelledError || (cause instanceof GradientError && cause.code === 'lost')) throw cause;
-      this.#problem = new ResultsError(`Cannot write ${directory}: ${(cause as Error).message}`, { cause });
+      this.#problem = new ResultsError(`Cannot write ${directory}: ${systemText(cause)}`, { cause });
     }
     this.#boundary = { step: this.#step, version: this.#version, counters };
     this.#isAtBoundary = true;

@@ -10,6 +10,7 @@ import { lockRun } from '../../files/run-lock.ts';
 import { AblationSchema, type WireAblation, type WireAblationRun } from '../../schemas/ablation.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { folderOfName } from '../../schemas/run-name.ts';
+import { systemText } from '../../files/system-text.ts';
 
 const RECORD = 'ablation.json';
 const TABLE = 'table.md';
@@ -23,7 +24,7 @@ export function isAblation(directory: string): boolean {
 export async function readAblation(directory: string): Promise<WireAblation> {
   const path = join(directory, RECORD);
   const text = await readRegularFile(path).catch((cause: unknown) => {
-    throw new ConfigError(`Cannot read ${path}: ${(cause as Error).message}`, { cause });
+    throw new ConfigError(`Cannot read ${path}: ${systemText(cause)}`, { cause });
   });
   const parsed = parseWire(AblationSchema, text);
   if ('value' in parsed) return parsed.value;

@@ -14,6 +14,7 @@ import { temporaryName } from '../../files/temporary-names.ts';
 import type { WireCheckpoint } from '../../schemas/training-records.ts';
 import { readManifest, writeManifest } from './checkpoint-manifest.ts';
 import { stepName } from './step-file.ts';
+import { systemText } from '../../files/system-text.ts';
 
 /** The loop's own state. */
 export interface CheckpointContent {
@@ -69,7 +70,7 @@ export class Checkpoints {
       makeFolder(directory);
       for (const name of await readdir(directory)) if (name.endsWith(TEMPORARY)) await rm(join(directory, name), { recursive: true, force: true });
     } catch (cause) {
-      throw new ResultsError(`Cannot open the checkpoint folder ${directory}: ${(cause as Error).message}`, { cause });
+      throw new ResultsError(`Cannot open the checkpoint folder ${directory}: ${systemText(cause)}`, { cause });
     }
     return new Checkpoints(directory, options);
   }

@@ -13,6 +13,7 @@ import { parseWire } from '../../schemas/results.ts';
 import { folderOfName } from '../../schemas/run-name.ts';
 import { TrainingRunSchema, type WireTrainingRun } from '../../schemas/training-records.ts';
 import { type RunDirectory, TRAINING_FILES, type TrainingPaths } from '../training-session.ts';
+import { systemText } from '../../files/system-text.ts';
 
 export function trainingPaths(directory: string): TrainingPaths {
   return Object.fromEntries(Object.entries(TRAINING_FILES).map(([name, file]) => [name, resolve(directory, file)])) as unknown as TrainingPaths;
@@ -130,7 +131,7 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
     try {
       return await readRegularFile(this.paths.config);
     } catch (cause) {
-      throw new ConfigError(`Cannot read the run's configuration ${this.paths.config}: ${(cause as Error).message}`, { cause });
+      throw new ConfigError(`Cannot read the run's configuration ${this.paths.config}: ${systemText(cause)}`, { cause });
     }
   }
 
@@ -220,9 +221,9 @@ export async function readTrainingRun(directory: string): Promise<WireTrainingRu
   try {
     text = await readRegularFile(path);
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException;
+    const { code } = cause as NodeJS.ErrnoException;
     const isMissing = code === 'ENOENT' || code === 'ENOTDIR';
-    if (!isMissing) throw new ConfigError(`Cannot read ${path}: ${message}`, { cause });
+    if (!isMissing) throw new ConfigError(`Cannot read ${path}: ${systemText(cause)}`, { cause });
     if (!existsSync(directory))
       throw new ConfigError(`The folder ${directory} does not exist; name the folder of a run that vf-train printed`, { cause });
     throw new ConfigError(`${directory} is not the folder of a training run: it has no run.json; name the folder that vf-train printed`, { cause });

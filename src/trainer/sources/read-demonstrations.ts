@@ -8,6 +8,7 @@ import { parseRowV1 } from '../../schemas/messages-v1.ts';
 import { nestingProblem } from '../../schemas/nesting.ts';
 import { parseWire } from '../../schemas/results.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { systemText } from '../../files/system-text.ts';
 
 /** A row and where it was read, for messages. */
 export interface ReadDemonstration {
@@ -48,7 +49,7 @@ async function readRows(path: string): Promise<ReadDemonstration[]> {
     }
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
-    throw new ConfigError(`Cannot read the supervised rows ${path}: ${(cause as Error).message}`, { cause });
+    throw new ConfigError(`Cannot read the supervised rows ${path}: ${systemText(cause)}`, { cause });
   }
   if (rows.length === 0) throw new ConfigError(`${path} has no supervised rows; give a file with at least one`);
   return rows;

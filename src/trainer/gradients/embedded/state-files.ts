@@ -11,6 +11,7 @@ import { readRegularFile } from '../../../files/regular-file.ts';
 import { openSafetensors } from '../../../files/open-safetensors.ts';
 import { readTensorBytes, SafetensorsError, safetensorsHeader, type TensorEntry } from '../../../files/safetensors.ts';
 import { schemaCheck, schemaProblem } from '../../../schemas/schema-check.ts';
+import { systemText } from '../../../files/system-text.ts';
 
 const FORMAT = 'vf-search embedded state 1';
 const STATE = 'state.json';
@@ -130,7 +131,7 @@ async function fillTensors(path: string, tensors: readonly NamedTensor[]): Promi
     }
   } catch (cause) {
     if (cause instanceof GradientError) throw cause;
-    const what = cause instanceof SafetensorsError ? cause.message : `it cannot be read: ${(cause as Error).message}`;
+    const what = cause instanceof SafetensorsError ? cause.message : `it cannot be read: ${systemText(cause)}`;
     throw badInput(`${path} is not a complete safetensors file: ${what}`, cause);
   }
 }
