@@ -7,7 +7,7 @@ import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { ConfigError, ResultsError, thrownText } from '../core/errors.ts';
+import { ConfigError, ResultsError } from '../core/errors.ts';
 import { wellFormedJson } from '../schemas/well-formed-json.ts';
 import { isDiskFull } from './disk-full.ts';
 import { isLink, openRegularFile, streamRegularFile } from './regular-file.ts';
@@ -123,7 +123,7 @@ export async function replaceFile(path: string, fill: (write: (bytes: Buffer) =>
 }
 
 function replaceError(path: string, cause: unknown): ResultsError {
-  const remedy = isDiskFull(cause) ? 'the disk is full. Free some space and run the command again' : thrownText(cause);
+  const remedy = isDiskFull(cause) ? 'the disk is full. Free some space and run the command again' : systemText(cause);
   return new ResultsError(`Could not write ${path}: ${remedy}. What stood there before is kept.`, { cause });
 }
 
@@ -281,6 +281,6 @@ export async function syncDirectory(path: string): Promise<void> {
 }
 
 export function writeError(path: string, cause: unknown): ResultsError {
-  const remedy = isDiskFull(cause) ? ': the disk is full. Free some space and resume the run' : `: ${thrownText(cause)}`;
+  const remedy = isDiskFull(cause) ? ': the disk is full. Free some space and resume the run' : `: ${systemText(cause)}`;
   return new ResultsError(`Could not write ${path}${remedy}. Everything recorded before is kept.`, { cause });
 }

@@ -1,9 +1,10 @@
+import { getSystemErrorMessage } from 'node:util';
 import { thrownText } from '../core/errors.ts';
 
 /** What the system says of a path, without Node's names of its calls: `name too long (ENAMETOOLONG)`. For a message that names the path; other errors keep their message. */
 export function systemText(thrown: unknown): string {
-  const text = thrownText(thrown);
-  const [, code, said] = /^(E[A-Z0-9]+): (.+?), [a-z]+(?: '.*)?$/s.exec(text) ?? [];
+  const { errno, code } = (thrown instanceof Error ? thrown : {}) as NodeJS.ErrnoException;
   if (code === 'EISDIR') return 'it is a folder';
-  return code === undefined ? text : `${said} (${code})`;
+  // Errors of zlib have numbers of their own.
+  return typeof errno === 'number' && code?.startsWith('E') === true ? `${getSystemErrorMessage(errno)} (${code})` : thrownText(thrown);
 }

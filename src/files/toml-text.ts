@@ -4,6 +4,7 @@ import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { kindOf } from '../schemas/kind-of.ts';
+import { systemText } from './system-text.ts';
 import { readUserText, readUserTextSync } from './user-text.ts';
 
 /**
@@ -40,7 +41,7 @@ export function readTomlSync(path: string): Record<string, unknown> {
 function unreadable(path: string, cause: unknown): unknown {
   if (cause instanceof ConfigError) return cause;
   const { code } = cause as NodeJS.ErrnoException;
-  const why = code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a directory' : `it cannot be read (${code})`;
+  const why = code === 'ENOENT' ? 'there is no such file' : systemText(cause);
   return new ConfigError(`Could not read the TOML file ${path}: ${why}`, { cause });
 }
 

@@ -4,10 +4,10 @@
  *
  * A rollout that is played again, because it failed or a process died, has a second piece. The later one counts, and a resumed run drops the earlier one.
  */
-import { thrownText } from '../core/errors.ts';
 import { TraceLineSchema, type WireTraceLine } from '../schemas/trace-line.ts';
 import { parseWire } from '../schemas/results.ts';
 import { keepLines, type Line, LineAppender, readLines } from './json-lines.ts';
+import { systemText } from './system-text.ts';
 
 /** The rollouts of a run to which a line belongs. */
 export interface TracePlace {
@@ -105,7 +105,7 @@ export class TraceFile {
 
   #fail(error: unknown): void {
     if (this.#problem !== null) return;
-    this.#problem = thrownText(error);
+    this.#problem = systemText(error);
     this.#options.onLoss?.(this.#problem);
   }
 }

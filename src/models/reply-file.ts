@@ -12,6 +12,7 @@ import { LineAppender, readLines } from '../files/json-lines.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { ReplyLineSchema } from '../schemas/reply-line.ts';
 import { parseWire } from '../schemas/results.ts';
+import { systemText } from '../files/system-text.ts';
 
 interface Place {
   readonly start: number;
@@ -67,7 +68,7 @@ export class ReplyFile {
       return new ReplyFile(path, { places, endsTorn, source: await openRegularFile(path), appender }, options);
     } catch (cause) {
       // The appender's own message also says that earlier lines are kept, which does not matter here.
-      const why = thrownText(cause instanceof ResultsError && cause.cause !== undefined ? cause.cause : cause);
+      const why = systemText(cause instanceof ResultsError && cause.cause !== undefined ? cause.cause : cause);
       throw new ConfigError(`The reply cache at ${path} cannot be opened: ${why}. Name another path, or set cache to "memory".`, { cause });
     }
   }

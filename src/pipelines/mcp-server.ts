@@ -8,6 +8,7 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { thrownText, VfError } from '../core/errors.ts';
 import { readExactJson } from '../core/read-json.ts';
+import { systemText } from '../files/system-text.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { kindOf } from '../schemas/kind-of.ts';
 import { PipelineError, PipelineFileError } from './pipeline-error.ts';
@@ -56,7 +57,7 @@ export async function openMcpServer(name: string, source: McpSource, options: Mc
     await end();
     if (signal.aborted && cause instanceof VfError) throw cause;
     const what = source.kind === 'url' ? source.url : [source.command, ...source.args].join(' ');
-    throw new PipelineFileError(`The MCP server ${name} (${what}) cannot be used: ${oneLine(thrownText(cause))}${stderr()}`, {
+    throw new PipelineFileError(`The MCP server ${name} (${what}) cannot be used: ${oneLine(systemText(cause))}${stderr()}`, {
       fault: 'server',
       cause,
     });

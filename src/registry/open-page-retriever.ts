@@ -1,7 +1,7 @@
 /** Opens a retriever of document pages at the URL of a server, and finds out the server's protocol. Clients are imported only when chosen. */
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { ConfigError, RetrievalError, thrownText } from '../core/errors.ts';
+import { ConfigError, RetrievalError } from '../core/errors.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
 import { isBusy } from '../transport/retry.ts';
 import { withTransport } from '../transport/transport-settings.ts';
@@ -9,6 +9,7 @@ import { paceIn, requestsOf, type SearchPace, spaced } from './search-pace.ts';
 import { isOfKey } from '../retrieval/search-endpoint.ts';
 import { isUsableKey } from '../retrieval/web-retriever.ts';
 import type { PagePictures, VectorRetrieverOptions } from '../retrieval/vectors/vector-retriever.ts';
+import { systemText } from '../files/system-text.ts';
 
 /**
  * `retrieve`: Search-R1's `POST /retrieve`, whose passages' ids are names of pages. `post`: DDAI's `POST [{query, id, request_idx}]`. `get`: VRAG's
@@ -128,7 +129,7 @@ function openFiles<T>(open: () => T, folder: string): T {
   try {
     return open();
   } catch (cause) {
-    throw new ConfigError(`The vectors of pages cannot be kept in ${folder}: ${thrownText(cause)}. Name another folder with search_index.`, {
+    throw new ConfigError(`The vectors of pages cannot be kept in ${folder}: ${systemText(cause)}. Name another folder with search_index.`, {
       cause,
     });
   }

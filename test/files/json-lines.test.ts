@@ -101,6 +101,8 @@ describe('LineAppender', () => {
   });
 
   it('says which file it cannot open', async () => {
-    await expect(LineAppender.open(join(directory, 'missing', 'x'))).rejects.toThrow(/Could not write .*missing\/x: ENOENT/);
+    await expect(LineAppender.open(join(directory, 'missing', 'x'))).rejects.toThrow(
+      /Could not write .*missing\/x: no such file or directory \(ENOENT\)/,
+    );
   });
 });

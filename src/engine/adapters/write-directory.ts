@@ -2,12 +2,13 @@
 import { createHash } from 'node:crypto';
 import { lstat, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { thrownText, VfError } from '../../core/errors.ts';
+import { VfError } from '../../core/errors.ts';
 import { isDiskFull } from '../../files/disk-full.ts';
 import { syncDirectory } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { hidden, removeLeftOvers, temporaryName } from '../../files/temporary-names.ts';
 import { EngineInputError } from '../engine-errors.ts';
+import { systemText } from '../../files/system-text.ts';
 
 export interface WrittenFile {
   readonly name: string;
@@ -45,7 +46,7 @@ export async function writeDirectory(directory: string, files: readonly Director
     return written;
   } catch (cause) {
     await rm(temporary, { recursive: true, force: true }).catch(() => {});
-    const why = isDiskFull(cause) ? 'the disk is full. Free some space' : thrownText(cause);
+    const why = isDiskFull(cause) ? 'the disk is full. Free some space' : systemText(cause);
     throw new VfError(`Could not write ${path}: ${why}; nothing was left behind`, { cause });
   }
 }

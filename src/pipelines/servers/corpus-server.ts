@@ -4,7 +4,6 @@ import { replaceFile } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { RECORD_FILE, readRecords } from '../../files/records.ts';
 import { readUserText } from '../../files/user-text.ts';
-
 import type { KeySchema } from '../../schemas/config-keys.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { parsePassage } from '../../schemas/passage-row.ts';

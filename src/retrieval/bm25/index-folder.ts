@@ -32,6 +32,7 @@ import type { PassageStore } from './passage-list.ts';
 import { PassageFile } from './passage-store.ts';
 import { Shard, type ShardArrays } from './shard.ts';
 import { Vocabulary } from './vocabulary.ts';
+import { systemText } from '../../files/system-text.ts';
 
 const MANIFEST = 'manifest.json';
 const PASSAGES = 'passages.jsonl';
@@ -171,8 +172,8 @@ export function readIndexFolder(path: string): OpenedIndex {
     return { index, manifest, passages: new PassageFile(join(path, PASSAGES), { lineStarts, lineChecksums }) };
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
-    const { code, message } = cause as NodeJS.ErrnoException;
-    return refuse(code === 'ENOENT' ? `it lacks ${basename((cause as NodeJS.ErrnoException).path ?? 'a file')}` : message, cause);
+    const { code, path: lacking = 'a file' } = cause as NodeJS.ErrnoException;
+    return refuse(code === 'ENOENT' ? `it lacks ${basename(lacking)}` : systemText(cause), cause);
   }
 }
 

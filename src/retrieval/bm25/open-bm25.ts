@@ -15,6 +15,7 @@ import { isIndexFolder, readIndexFolder } from './index-folder.ts';
 import { openCorpus, type OpenCorpusOptions } from './open-corpus.ts';
 import { PassageList, type PassageStore, type StoredPassage } from './passage-list.ts';
 import { PassageFile } from './passage-store.ts';
+import { systemText } from '../../files/system-text.ts';
 
 export interface OpenBm25Options extends Partial<Bm25Parameters>, Pick<OpenCorpusOptions, 'columns'> {
   /** Folder that caches the index of a corpus file by the corpus's checksum. @default none: the index is built in memory each time */
@@ -122,8 +123,7 @@ function isFolder(path: string): boolean {
   try {
     return statSync(path).isDirectory();
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException;
-    const problem = code === 'ENOENT' ? 'it does not exist' : message;
+    const problem = (cause as NodeJS.ErrnoException).code === 'ENOENT' ? 'it does not exist' : systemText(cause);
     throw new ConfigError(`Could not open ${path} as a corpus (.jsonl) or an index of vf-index: ${problem}`, { cause });
   }
 }

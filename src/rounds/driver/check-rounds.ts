@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { ConfigError, thrownText } from '../../core/errors.ts';
+import { ConfigError } from '../../core/errors.ts';
 import { folderProblem } from '../../files/make-folder.ts';
 import { openRegularFile } from '../../files/regular-file.ts';
 import { readExclusions } from '../exclusions.ts';
@@ -12,6 +12,7 @@ import type { RoundCommands, RoundStage } from './round-commands.ts';
 import { checkStageModel } from './stage-model.ts';
 import { WEIGHTS } from './round-steps.ts';
 import type { RoundsConfig } from './rounds-config.ts';
+import { systemText } from '../../files/system-text.ts';
 
 /** Files that `run` itself gives to each stage. */
 const FROM_TRACE = ['--trace', 'trace.jsonl', '-o', 'rows.jsonl'];
@@ -83,6 +84,6 @@ async function checkFile(file: string, where: string): Promise<void> {
     if ((await stat(file)).isDirectory()) throw new ConfigError(`${file} is a folder; name a regular file`);
   } catch (cause) {
     const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
-    throw new ConfigError(`${where} cannot be read: ${isMissing ? `${file} does not exist` : thrownText(cause)}`, { cause });
+    throw new ConfigError(`${where} cannot be read: ${isMissing ? `${file} does not exist` : systemText(cause)}`, { cause });
   }
 }

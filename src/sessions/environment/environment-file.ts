@@ -2,6 +2,7 @@
 import { parseEnv } from 'node:util';
 import { ConfigError } from '../../core/errors.ts';
 import { readSmallFileSync } from '../../files/small-file.ts';
+import { systemText } from '../../files/system-text.ts';
 import { decodeText } from '../../files/user-text.ts';
 
 const MOST_BYTES = 2 ** 20;
@@ -16,9 +17,8 @@ export function loadEnvironmentFile(path: string, environment: NodeJS.ProcessEnv
     text = decodeText(readSmallFileSync(path, { mostBytes: MOST_BYTES, pipeMs: PIPE_MS }), path).replace(/\r\n?/g, '\n');
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
-    const { code } = cause as NodeJS.ErrnoException;
-    if (code === 'ENOENT') return [];
-    throw new ConfigError(`Cannot read ${path}: ${code}; it must be a readable file of NAME=value lines`, { cause });
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw new ConfigError(`Cannot read ${path}: ${systemText(cause)}; it must be a readable file of NAME=value lines`, { cause });
   }
   const added: string[] = [];
   const parsed = parseEnv(text);

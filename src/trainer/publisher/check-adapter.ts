@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { readRegularBytes } from '../../files/regular-file.ts';
 import { CancelledError, PublishError, VfError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
@@ -12,6 +12,7 @@ import { adapterFaultText } from '../../engine/adapters/plain-lora.ts';
 import type { AdapterDescription, AdapterManifest } from '../gradient-backend.ts';
 import { openSafetensors } from '../../files/open-safetensors.ts';
 import { SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
+import { systemText } from '../../files/system-text.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { scanTensors } from './tensor-scan.ts';
 import { firstNames } from '../../core/first-names.ts';
@@ -147,8 +148,9 @@ function changed(directory: string, name: string, expected: string, got: string)
 }
 
 function fileFailure(directory: string, error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
-  if (error instanceof SafetensorsError) return `${join(directory, WEIGHTS)} is not a valid safetensors file: ${message}. Save the adapter again`;
-  if (code === 'ENOENT') return `The adapter at ${directory} lacks a file: ${message}. Check that nothing deleted the directory`;
-  return `Cannot read the adapter at ${directory}: ${message}`;
+  if (error instanceof SafetensorsError)
+    return `${join(directory, WEIGHTS)} is not a valid safetensors file: ${error.message}. Save the adapter again`;
+  const { code, path = 'a file' } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT') return `The adapter at ${directory} lacks ${basename(path)}. Check that nothing deleted the directory`;
+  return `Cannot read the adapter at ${directory}: ${systemText(error)}`;
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { syncDirectory } from '../../files/json-lines.ts';
 import { readRegularFile, streamRegularFile } from '../../files/regular-file.ts';
+import { systemText } from '../../files/system-text.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { CheckpointSchema, type WireCheckpoint } from '../../schemas/training-records.ts';
 import type { CheckpointContent } from './checkpoints.ts';
@@ -37,19 +38,23 @@ export async function readManifest(directory: string): Promise<{ readonly value:
   try {
     text = await readRegularFile(join(directory, MANIFEST));
   } catch (error) {
-    return { problem: (error as Error).message };
+    return { problem: unreadText(MANIFEST, error) };
   }
   const parsed = parseWire(CheckpointSchema, text);
   if ('problem' in parsed) return { problem: `${MANIFEST} is invalid: ${parsed.problem}` };
   const { sha256: sum, ...content } = parsed.value;
   if (sha256(JSON.stringify(content)) !== sum) return { problem: `${MANIFEST} changed after it was written` };
   for (const { path, ...expected } of content.files) {
-    const found = await sumOf(join(directory, path)).catch((error: Error) => error);
-    if (found instanceof Error) return { problem: found.message };
+    const found = await sumOf(join(directory, path)).catch((error: unknown) => ({ problem: unreadText(path, error) }));
+    if ('problem' in found) return found;
     if (found.bytes !== expected.bytes) return { problem: `${path} has ${found.bytes} bytes instead of ${expected.bytes}` };
     if (found.sha256 !== expected.sha256) return { problem: `${path} changed after it was written` };
   }
   return parsed;
+}
+
+function unreadText(path: string, error: unknown): string {
+  return (error as NodeJS.ErrnoException).code === 'ENOENT' ? `${path} is missing` : `${path} cannot be read: ${systemText(error)}`;
 }
 
 /** All files and folders under a folder, relative to it, with forward slashes, parents before their contents. */

@@ -169,7 +169,7 @@ export class Checkpoints {
         await rename(directory, doomed);
         await rm(doomed, { recursive: true, force: true });
       } catch (cause) {
-        throw new ResultsError(`Cannot delete the old checkpoint ${directory}: ${(cause as Error).message}`, { cause });
+        throw new ResultsError(`Cannot delete the old checkpoint ${directory}: ${systemText(cause)}`, { cause });
       }
       this.#damaged.delete(name);
       this.#unusable.delete(name);

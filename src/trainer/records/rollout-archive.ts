@@ -13,6 +13,7 @@ import { streamRegularFile } from '../../files/regular-file.ts';
 import { ResultsError } from '../../core/errors.ts';
 import { readLines, replaceFile } from '../../files/json-lines.ts';
 import { thinLine } from './trajectory-record.ts';
+import { systemText } from '../../files/system-text.ts';
 
 /** Files of any kind in a folder of rollouts: of a step or phase, or the calls to models, later rewards or advantages of one. Another spelling of the step's number is not the trainer's. */
 const FILE = /^(step-(\d{6}|[1-9]\d{6,})(?:\.[A-Za-z0-9-]+)*(?:_rewards|_advantages)?\.jsonl)(\.thin)?(\.gz)?$/;
@@ -160,7 +161,7 @@ function each(write: (bytes: Buffer) => Promise<void>): (chunks: AsyncIterable<B
 async function remove(directory: string, name: string): Promise<void> {
   const path = join(directory, name);
   await rm(path, { force: true }).catch((cause: Error) => {
-    throw new ResultsError(`Cannot delete the old rollouts ${path}: ${cause.message}`, { cause });
+    throw new ResultsError(`Cannot delete the old rollouts ${path}: ${systemText(cause)}`, { cause });
   });
 }
 

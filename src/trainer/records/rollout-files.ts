@@ -23,6 +23,7 @@ import { parseTrajectory, trajectoryRecord } from './trajectory-record.ts';
 import type { CreditedBatch } from '../credit.ts';
 import type { Trajectory } from '../trajectory.ts';
 import type { PhaseName, RolloutStore, StepRollouts } from '../trajectory-source.ts';
+import { systemText } from '../../files/system-text.ts';
 
 export interface RolloutFilesOptions {
   /** Removes secrets from written text. @default no change */
@@ -151,7 +152,7 @@ export class RolloutFiles implements RolloutStore {
 
 async function remove(path: string): Promise<void> {
   await rm(path, { force: true }).catch((cause: Error) => {
-    throw new ResultsError(`Cannot delete the old rollouts ${path}: ${cause.message}`, { cause });
+    throw new ResultsError(`Cannot delete the old rollouts ${path}: ${systemText(cause)}`, { cause });
   });
 }
 

@@ -70,11 +70,11 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
       makeFolder(options.outputDirectory);
       await mkdir(path);
     } catch (cause) {
-      const { code, message, path: refused } = cause as NodeJS.ErrnoException;
+      const { code, path: refused } = cause as NodeJS.ErrnoException;
       const remedy =
         code === 'EEXIST' && refused === path
           ? 'it exists: resume it with -R, or give the run another name'
-          : `${folderProblem(path) ?? message}; choose another output folder`;
+          : `${folderProblem(path) ?? systemText(cause)}; choose another output folder`;
       throw new ConfigError(`Cannot create the run's folder ${path}: ${remedy}`, { cause });
     }
     const lock = await lockRun(path);

@@ -39,6 +39,6 @@ describe('loadEnvironmentFile', () => {
   it('does without a file, and names one that cannot be read', () => {
     using folder = new TemporaryFolder();
     expect(loadEnvironmentFile(`${folder.path}/.env`, {})).toEqual([]);
-    expect(() => loadEnvironmentFile(folder.path, {})).toThrow(/: EISDIR; it must be a readable file of NAME=value lines/);
+    expect(() => loadEnvironmentFile(folder.path, {})).toThrow(/: it is a folder; it must be a readable file of NAME=value lines/);
   });
 });

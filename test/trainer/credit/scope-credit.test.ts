@@ -198,7 +198,7 @@ describe('the running statistics of a scope', () => {
     const folder = newFolder();
     rmSync(folder, { recursive: true });
     writeFileSync(folder, '');
-    await expect(opened(advantage).loadState(folder)).rejects.toThrow(/^Cannot read .*credit.json: ENOTDIR/);
+    await expect(opened(advantage).loadState(folder)).rejects.toThrow(/^Cannot read .*credit.json: not a directory \(ENOTDIR\)/);
   });
 });
 

@@ -399,7 +399,7 @@ describe('a file that can grow no more', () => {
     const config = { steps: 20, evaluation: { every: 0 }, checkpoint: { every: 100 }, rollouts: { examples_per_step: 2, rollouts_per_example: 2 } };
     // The rows of metrics reach that size within a few steps, the other files in no step.
     const child = spawn('sh', ['-c', 'ulimit -f 20 && exec "$@"', 'sh', ...smallCommand(path, { config })], { stdio: ['ignore', 'ignore', 'pipe'] });
-    expect(await text(child.stderr)).toMatch(/ResultsError: Could not write .*metrics\.jsonl: EFBIG/);
+    expect(await text(child.stderr)).toMatch(/ResultsError: Could not write .*metrics\.jsonl: file too large \(EFBIG\)/);
   });
 });
 

@@ -125,11 +125,11 @@ describe('a damaged checkpoint', () => {
     await writeFile(path, bytes);
   };
   it.each<[string, (name: string) => Promise<unknown>, RegExp]>([
-    ['a file that is missing', (name) => rm(moments(name)), /moments\.bin/],
+    ['a file that is missing', (name) => rm(moments(name)), /: state\/shards\/moments\.bin is missing$/],
     ['a file that was cut', (name) => truncate(moments(name), 100), /moments\.bin has 100 bytes instead of 3145728/],
     ['a file that grew', (name) => appendFile(moments(name), 'x'), /bytes instead of/],
     ['one bit of a file', (name) => flip(moments(name), 1 << 20), /moments\.bin changed after it was written/],
-    ['no manifest', (name) => rm(manifest(name)), /checkpoint\.json/],
+    ['no manifest', (name) => rm(manifest(name)), /: checkpoint\.json is missing$/],
     ['half a manifest', (name) => truncate(manifest(name), 50), /not JSON/],
     ['a manifest of another kind', (name) => writeFile(manifest(name), '{}'), /must have the key "schema_version"/],
     [
@@ -140,7 +140,7 @@ describe('a damaged checkpoint', () => {
     [
       'a file in its place',
       (name) => rename(join(directory, name), join(directory, 'x')).then(() => writeFile(join(directory, name), '')),
-      /ENOTDIR/,
+      /: checkpoint\.json cannot be read: not a directory \(ENOTDIR\)$/,
     ],
   ])('is skipped with a note, and the one before is used: %s', async (_name, damage, problem) => {
     await save(10);

@@ -6,7 +6,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ConfigError, thrownText } from '../../../core/errors.ts';
+import { ConfigError } from '../../../core/errors.ts';
+import { systemText } from '../../../files/system-text.ts';
 
 export interface RankCommand {
   readonly python: string;
@@ -172,7 +173,7 @@ export class RankProcess {
       };
       child.once('error', (cause) => {
         const remedy = 'name a Python with torch, transformers and safetensors (pip install torch transformers safetensors)';
-        this.failure = new ConfigError(`Cannot start ${python} (backend.python): ${cause.message}; ${remedy}`, { cause });
+        this.failure = new ConfigError(`Cannot start ${python} (backend.python): ${systemText(cause)}; ${remedy}`, { cause });
         if (child.pid === undefined) end({ code: null, signal: null });
       });
       child.once('exit', (code, signal) => {
@@ -209,6 +210,6 @@ function openLog(path: string): number {
   try {
     return openSync(path, 'a');
   } catch (cause) {
-    throw new ConfigError(`Cannot append to the torch worker's log ${path}: ${thrownText(cause)}`, { cause });
+    throw new ConfigError(`Cannot append to the torch worker's log ${path}: ${systemText(cause)}`, { cause });
   }
 }
