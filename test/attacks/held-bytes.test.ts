@@ -15,6 +15,8 @@ beforeEach(async () => {
   const environment = new TalkEnv({ maxTurns: 50 });
   server = await environmentClient(environment, {
     maxHeldBytes: HELD,
+    // Bytes decide alone.
+    socketTimes: { messageMs: 3_600_000 },
     policies: { ...noPolicies, open: () => Promise.reject(new PolicyError('No policy server in this test')) },
   });
 });
@@ -114,13 +116,30 @@ describe('what callers make vf-serve environment hold', () => {
     await expectWell();
   });
 
-  it('cuts off WebSockets whose parts of frames have no room, and gives all of it back', async () => {
+  it('lets parts of frames take an eighth of its limit together, cuts off those that have held the most for longest, and gives all of it back', async () => {
+    await using honest = await openEnvClient(server.url);
+    await honest.reset();
     const sockets: Socket[] = [];
-    for (let i = 0; i < 40; i++) sockets.push(await openPart(MEBIBYTE - 1000));
-    await until(() => sockets.some(({ destroyed }) => destroyed));
-    expect(sockets.filter(({ destroyed }) => !destroyed).length).toBeGreaterThan(10);
+    for (let i = 0; i < 12; i++) sockets.push(await openPart(MEBIBYTE - 1000));
+    await until(() => sockets.filter(({ destroyed }) => destroyed).length >= 9);
+    expect(sockets.map(({ destroyed }) => destroyed).lastIndexOf(false)).toBe(11);
+    expect((await honest.step(large(MEBIBYTE - 1000))).type).toBe('observation');
     for (const socket of sockets) socket.destroy();
+    await honest[Symbol.asyncDispose]();
     await until(async () => (await stepWith((await beginChat()).episode_id, 0, large(MEBIBYTE)))[0] === 200);
+    await expectWell();
+  });
+
+  it('cuts off WebSockets whose parts of frames have no room next to other things', async () => {
+    const ids: string[] = [];
+    for (let i = 0; i < 12; i++) ids.push((await beginChat()).episode_id);
+    for (const id of ids) await stepWith(id, 0, large(MEBIBYTE));
+    const sockets: Socket[] = [];
+    for (let i = 0; i < 2; i++) sockets.push(await openPart(MEBIBYTE - 1000));
+    await until(() => sockets.some(({ destroyed }) => destroyed));
+    expect(server.failures).toEqual([]);
+    for (const socket of sockets) socket.destroy();
+    for (const id of ids) await fetch(`${server.url}/v1/episodes/${id}`, { method: 'DELETE' });
     await expectWell();
   });
 

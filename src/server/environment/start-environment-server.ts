@@ -30,7 +30,7 @@ export interface EnvironmentServerOptions extends ServedEnvironmentOptions {
   /** Bytes of rollouts of /v1/rollouts that no client has read yet, or that are kept under a `request_id`. @default 512 MiB */
   readonly maxRolloutBytes?: number;
   /** Times of the sockets' checks. */
-  readonly socketTimes?: Pick<SessionSocketsOptions, 'pingMs' | 'silentMs' | 'refusedMs'>;
+  readonly socketTimes?: Pick<SessionSocketsOptions, 'pingMs' | 'silentMs' | 'refusedMs' | 'messageMs'>;
   readonly version: string;
   /** Called for every failure of the server itself. @default does nothing */
   readonly onFailure?: (error: unknown) => void;

@@ -7,14 +7,17 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { VfError } from '../../core/errors.ts';
+import { UnfinishedMessages } from '../unfinished-messages.ts';
 import { Unread } from '../unread.ts';
 import { type MessageLimits, ZmtpMessage } from './zmtp-message.ts';
 
 export interface ZmtpDoorOptions {
   /** Of one message. */
   readonly limits: MessageLimits;
-  /** Bytes of all messages that have begun and not ended; beyond it the largest one's connection ends. @default 512 MiB */
+  /** Bytes of all messages that have begun and not ended. @default 512 MiB */
   readonly maxBytes?: number;
+  /** The time from the first bytes of a message to its last, in milliseconds. @default 120000: 64 MiB at 5 Mbit/s */
+  readonly maxMs?: number;
   /** Called when a connection is ended, once for each reason. */
   readonly onFailure: (error: VfError) => void;
 }
@@ -24,11 +27,14 @@ export class ZmtpDoor {
   readonly #folder = mkdtempSync(join(tmpdir(), 'vf-search-zmtp-'));
   readonly #server: Server = createServer((client) => this.#enter(client));
   readonly #unread = new Unread();
-  readonly #messages = new Map<Socket, ZmtpMessage>();
+  readonly #clients = new Set<Socket>();
+  readonly #unfinished: UnfinishedMessages<Socket>;
   readonly #said = new Set<string>();
 
   constructor(options: ZmtpDoorOptions) {
     this.#options = options;
+    const { maxBytes = 2 ** 29, maxMs = 120_000 } = options;
+    this.#unfinished = new UnfinishedMessages({ maxBytes, maxMs, end: (client, why) => this.#end(client, why) });
   }
 
   /** Where the ZeroMQ socket must listen: a path in a folder of this user alone. */
@@ -47,7 +53,7 @@ export class ZmtpDoor {
 
   /** Gives what the socket still sends up to `withinMs` to pass. */
   async close(withinMs: number): Promise<void> {
-    const late = setTimeout(() => this.#messages.forEach((_, client) => client.destroy()), withinMs);
+    const late = setTimeout(() => this.#clients.forEach((client) => client.destroy()), withinMs);
     await new Promise<void>((resolve) => this.#server.close(() => resolve()));
     clearTimeout(late);
     this.#unread.close();
@@ -57,12 +63,12 @@ export class ZmtpDoor {
   #enter(client: Socket): void {
     const message = new ZmtpMessage(this.#options.limits);
     const inner = connect(this.behind);
-    this.#messages.set(client, message);
+    this.#clients.add(client);
     this.#unread.watch(client);
     client.on('data', (chunk) => {
       const fault = message.take(chunk);
       if (fault !== null) return this.#end(client, fault);
-      this.#bound();
+      this.#unfinished.arrived(client, message);
       if (!client.destroyed && !inner.write(chunk)) client.pause();
     });
     inner.on('drain', () => client.resume());
@@ -79,22 +85,15 @@ export class ZmtpDoor {
       one.once('end', () => other.end());
       one.once('close', () => other.destroy());
     }
-    client.once('close', () => this.#messages.delete(client));
-  }
-
-  /** Ends the connection of the largest message if all together are too large. */
-  #bound(): void {
-    const { maxBytes = 2 ** 29 } = this.#options;
-    let bytes = 0;
-    for (const message of this.#messages.values()) bytes += message.bytes;
-    if (bytes <= maxBytes) return;
-    const [largest] = [...this.#messages].reduce((most, each) => (each[1].bytes > most[1].bytes ? each : most));
-    this.#end(largest, `messages that have begun take more than ${maxBytes / 2 ** 20} MiB together, and its own is the largest`);
+    client.once('close', () => {
+      this.#clients.delete(client);
+      this.#unfinished.forget(client);
+    });
   }
 
   #end(client: Socket, why: string): void {
     client.destroy();
-    this.#messages.delete(client);
+    this.#unfinished.forget(client);
     if (this.#said.has(why)) return;
     this.#said.add(why);
     this.#options.onFailure(new VfError(`A client was disconnected: ${why}`));

@@ -2,6 +2,7 @@
  * Follows the framing of ZMTP 3 (rfc.zeromq.org/spec/37) on one connection, without keeping anything, to tell how large a message already is. libzmq bounds a frame, but
  * neither the frames of a message nor their bytes, and holds a message until its last frame has arrived.
  */
+import type { BegunMessage } from '../unfinished-messages.ts';
 
 export interface MessageLimits {
   readonly frames: number;
@@ -19,7 +20,7 @@ const MOST_COMMAND_BYTES = 2 ** 16;
 /** Memory of a frame in addition to its bytes. */
 const FRAME_BYTES = 64;
 
-export class ZmtpMessage {
+export class ZmtpMessage implements BegunMessage {
   readonly #limits: MessageLimits;
   #greeted = 0;
   /** The flags and the length of the frame that begins. */
@@ -30,14 +31,20 @@ export class ZmtpMessage {
   #isMessage = false;
   #frames = 0;
   #bytes = 0;
+  /** Of the command that has begun and not ended. */
+  #commandBytes = 0;
+  #ended = 0;
 
   constructor(limits: MessageLimits) {
     this.#limits = limits;
   }
 
-  /** Bytes of the message that has begun and not ended. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#bytes + this.#commandBytes;
+  }
+
+  get ended(): number {
+    return this.#ended;
   }
 
   /** Reads what has arrived. Returns why the connection must end, or null. */
@@ -49,6 +56,7 @@ export class ZmtpMessage {
         at += passed;
         this.#left -= passed;
         if (this.#isMessage) this.#bytes += passed;
+        else this.#commandBytes += passed;
         if (this.#left === 0) this.#frameEnded();
         continue;
       }
@@ -86,7 +94,10 @@ export class ZmtpMessage {
   }
 
   #frameEnded(): void {
-    if (!this.#isMessage || !this.#isLast) return;
+    this.#commandBytes = 0;
+    // A command may stand between the frames of a message.
+    if (this.#isMessage ? !this.#isLast : this.#frames > 0) return;
+    this.#ended += 1;
     this.#frames = 0;
     this.#bytes = 0;
   }

@@ -124,6 +124,26 @@ describe('a session of WS /ws', () => {
     await until(async () => (await liveEpisodes(server)) === 0);
   });
 
+  it('ends a session whose frame does not end in time, however slowly it goes on, and none that sends whole frames', async () => {
+    await using server = await environmentClient(new TalkEnv(), { socketTimes: { messageMs: 100, pingMs: 5 } });
+    await using there = await openEnvClient(server.url);
+    await using slow = await openEnvClient(server.url);
+    await using late = await openEnvClient(server.url);
+    for (const client of [there, slow, late]) await client.reset();
+    late.socket.send('{"type":', { fin: false });
+    // Pongs between the frames of a message do not end it.
+    const trickle = setInterval(() => (slow.socket.send(' ', { fin: false }), slow.socket.pong()), 10);
+    const ended = Promise.all([slow, late].map(async (client) => [await client.next(), await client.closed]));
+    while ('type' in (await Promise.race([ended, there.reset()])));
+    clearInterval(trickle);
+    const problem = errorFrame('SESSION_ERROR', /^The server ends the session: its message did not end within 0\.1 s\. Send each frame at once\.$/);
+    expect(await ended).toEqual([
+      [problem, 1008],
+      [problem, 1008],
+    ]);
+    expect(await liveEpisodes(server)).toBe(1);
+  });
+
   it('pings its clients, and cuts those that answer nothing', async () => {
     await using server = await environmentClient(new TalkEnv(), { socketTimes: { pingMs: 10, silentMs: 500 } });
     await using there = await openEnvClient(server.url);

@@ -98,17 +98,33 @@ describe('ZmtpDoor', () => {
     client.close();
   });
 
-  it('ends the connection of the largest message when all that have begun are too large together', async () => {
+  it('ends the connection whose message takes the most when all that have begun are too large together', async () => {
     await using server = await opened({ maxBytes: 2 * 2 ** 20 });
     const small = await greeted(server.port, frame(10));
     const large = await Promise.all([700_000, 800_000, 900_000].map((size) => greeted(server.port, frame(size))));
     await Promise.race(large.map(({ ended }) => ended));
-    expect(server.said).toEqual([expect.stringMatching(/take more than 2 MiB together, and its own is the largest/)]);
+    expect(server.said).toEqual([expect.stringMatching(/take more than 2 MiB together, and its own takes the most/)]);
     small.socket.write(frame(10, { more: false }));
     await until(() => server.received.length > 0);
     expect(server.received).toEqual([[10, 10]]);
     for (const { socket } of large) socket.destroy();
     small.socket.destroy();
+  });
+
+  it('ends connections whose message or command does not end in time, however slowly it goes on, and none that sends whole messages', async () => {
+    await using server = await opened({ maxMs: 100 });
+    const client = new Dealer({ linger: 0 });
+    client.connect(`tcp://127.0.0.1:${server.port}`);
+    const late = [await greeted(server.port, frame(10)), await greeted(server.port, Buffer.from([4, 100, 1])), await greeted(server.port, frame(10))];
+    const trickle = setInterval(() => late[2]!.socket.write(Buffer.from([1, 0])), 30);
+    const ended = Promise.all(late.map((each) => each.ended)).then(() => 'ended');
+    let asked = Promise.resolve();
+    const ask = () => (asked = (async () => (await client.send('x'), expect(String(await client.receive())).toBe('answer')))());
+    while ((await Promise.race([ended, ask()])) !== 'ended');
+    clearInterval(trickle);
+    await asked;
+    expect(server.said).toEqual(['A client was disconnected: its message did not end within 0.1 s']);
+    client.close();
   });
 
   it('has the socket behind it where this user alone reaches it, and leaves nothing there', async () => {

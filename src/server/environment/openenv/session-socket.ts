@@ -3,6 +3,7 @@ import type { RawData, WebSocket } from 'ws';
 import { errorFrame, frameAnswer } from './frame-answer.ts';
 import type { HeldBytes } from '../../held-bytes.ts';
 import type { OpenEnvSession } from './open-env-session.ts';
+import { WebSocketMessage } from './web-socket-message.ts';
 import { WireError } from './wire-error.ts';
 
 export interface SessionSocketOptions {
@@ -20,8 +21,6 @@ export interface SessionSocketOptions {
 /** Clients await each answer, so no real client has more than a few waiting frames. */
 const MOST_WAITING = 64;
 const MOST_WAITING_BYTES = 4 * 2 ** 20;
-/** The library ends a connection whose message is larger. */
-const MOST_PART_BYTES = 2 ** 20;
 
 /** Status codes of RFC 6455. */
 const CLOSE = { done: 1000, goingAway: 1001, tooMuch: 1008, tryLater: 1013 } as const;
@@ -32,12 +31,14 @@ export class SessionSocket {
   /** The time at which the client last sent anything, pongs included. */
   lastHeardAt = performance.now();
   readonly isRefused: boolean;
+  /** The message that is not whole yet. */
+  readonly begun = new WebSocketMessage();
   readonly #socket: WebSocket;
   readonly #options: SessionSocketOptions;
   readonly #waiting: { readonly frame: string | typeof BINARY; readonly bytes: number }[] = [];
   readonly #refusedTimer: NodeJS.Timeout | null;
   #waitingBytes = 0;
-  /** Bytes that have arrived since the last whole message. */
+  /** Of the message that is not whole yet. */
   #partBytes = 0;
   /** Bytes of this socket in the account: parts, frames that wait, and the answer under way. */
   #held = 0;
@@ -55,8 +56,6 @@ export class SessionSocket {
     const heard = () => (this.lastHeardAt = performance.now());
     socket.on('message', (data, isBinary) => {
       heard();
-      this.#hold(-this.#partBytes);
-      this.#partBytes = 0;
       this.#arrived(data, isBinary);
     });
     socket.on('pong', heard);
@@ -82,11 +81,16 @@ export class SessionSocket {
   }
 
   /** Bytes have arrived, whether or not they complete a message. A client whose part of a message has no room is cut off. */
-  received(bytes: number): void {
-    const kept = Math.min(bytes, MOST_PART_BYTES - this.#partBytes);
-    this.#partBytes += kept;
-    this.#hold(kept);
+  received(chunk: Uint8Array): void {
+    this.begun.take(chunk);
+    this.#hold(this.begun.bytes - this.#partBytes);
+    this.#partBytes = this.begun.bytes;
     if (!this.#options.held.makeRoom()) this.cut();
+  }
+
+  /** Ends a session whose message does not end. */
+  late(why: string): void {
+    this.#leave(CLOSE.tooMuch, new WireError('SESSION_ERROR', `The server ends the session: ${why}. Send each frame at once.`));
   }
 
   ping(): void {

@@ -3,8 +3,10 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
 import { keyCheck } from '../../access.ts';
+import { DEFAULT_BODY_TIMEOUT_MS } from '../../bounded-body.ts';
 import { hostCheck, WRONG_HOST } from '../../door.ts';
 import type { HeldBytes } from '../../held-bytes.ts';
+import { UnfinishedMessages } from '../../unfinished-messages.ts';
 import { EnvironmentRefusal } from '../environment-refusal.ts';
 import { OpenEnvSession, type OpenEnvSessionOptions } from './open-env-session.ts';
 import { SessionSocket } from './session-socket.ts';
@@ -31,11 +33,15 @@ export interface SessionSocketsOptions extends OpenEnvSessionOptions {
   readonly silentMs?: number;
   /** The time for which a refused client may wait before its first frame, in milliseconds. @default 60000 */
   readonly refusedMs?: number;
+  /** The time from the first bytes of a message to its last, in milliseconds. @default 30000, as for a body */
+  readonly messageMs?: number;
 }
 
 const PATH = '/ws';
-/** The bytes of a frame, and how long a client may take to answer a close frame. The types of the library lack the second. */
-const LIMITS = { maxPayload: 2 ** 20, closeTimeout: 2_000 };
+/** The bytes of a message, its frames and packets, and how long a client may take to answer a close frame. The types of the library lack the last ones. */
+const LIMITS = { maxPayload: 2 ** 20, closeTimeout: 2_000, maxFragments: 2 ** 12, maxBufferedChunks: 2 ** 14 };
+/** What messages that are not whole may take of the server's account: 128 MiB of 1 GiB. */
+const UNFINISHED_SHARE = 1 / 8;
 /** Refused sockets that may wait for their first frame; others are refused without one. */
 const MOST_REFUSED = 64;
 /** Time for the goodbyes to arrive. */
@@ -45,6 +51,7 @@ export class SessionSockets {
   readonly #options: SessionSocketsOptions;
   readonly #sockets = new Set<SessionSocket>();
   readonly #server = new WebSocketServer({ ...LIMITS, noServer: true, perMessageDeflate: false, clientTracking: false });
+  readonly #unfinished: UnfinishedMessages<SessionSocket>;
   readonly #pinger: NodeJS.Timeout;
   readonly #namesThisServer: ReturnType<typeof hostCheck>;
   readonly #hasKey: ReturnType<typeof keyCheck>;
@@ -54,6 +61,11 @@ export class SessionSockets {
     this.#options = options;
     this.#namesThisServer = hostCheck(options.host);
     this.#hasKey = keyCheck(options.apiKey, new Set());
+    this.#unfinished = new UnfinishedMessages({
+      maxBytes: options.held.maxBytes * UNFINISHED_SHARE,
+      maxMs: options.messageMs ?? DEFAULT_BODY_TIMEOUT_MS,
+      end: (socket, why, reason) => (reason === 'late' ? socket.late(why) : socket.cut()),
+    });
     this.#pinger = setInterval(() => this.#pingAll(), options.pingMs ?? 60_000);
     this.#pinger.unref();
   }
@@ -73,13 +85,16 @@ export class SessionSockets {
         refusedMs,
         onClosed: (closed) => {
           this.#sockets.delete(closed);
+          this.#unfinished.forget(closed);
           if (this.#sockets.size === 0) this.#allClosed?.resolve();
         },
         held,
         onFailure,
       });
-      // The library has the connection's bytes first, so that those of a whole frame are counted as its message.
-      socket.on('data', (chunk: Buffer) => entry.received(chunk.length));
+      socket.on('data', (chunk: Buffer) => {
+        entry.received(chunk);
+        if (!socket.destroyed) this.#unfinished.arrived(entry, entry.begun);
+      });
       this.#sockets.add(entry);
     });
   }
