@@ -158,7 +158,8 @@ describePeer('trl', { quick: true }, () => {
     );
   });
 
-  it('evaluates on held-out rows while it trains, and does not train on nothing', async () => {
+  // Skipped with --quick, as is the example: each starts several trainings.
+  it.skipIf(isQuick)('evaluates on held-out rows while it trains, and does not train on nothing', async () => {
     const world = JSON.stringify({ dataset: 'fact-world', corpus: 'fact-world', max_turns: 2 });
     const serve = (split: string, options: readonly string[]) =>
       serveCommand(['environment', 'search-r1', '-a', world, '--split', split, ...options]);
@@ -196,7 +197,7 @@ describePeer('trl', { quick: true }, () => {
     resultLine('trl', version, 'an environment that rewards turns', `vf_turn_rewards ${SHOWN}`);
   });
 
-  it('runs the example, which names a model that is not there in one line', async () => {
+  it.skipIf(isQuick)('runs the example, which names a model that is not there in one line', async () => {
     const { refused, ran } = await runPeer<Example>('trl', 'example', [ROOT], { timeoutMs: 280_000 });
     expect(refused).toEqual([2, '', expect.stringMatching(/^The folder nowhere does not exist\. .*--model.*\n$/)]);
     expect(ran).toEqual([0, expect.stringMatching(/\nHeld-out reward: \d\.\d{3} before, \d\.\d{3} after\.\n$/), expect.anything()]);

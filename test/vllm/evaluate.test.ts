@@ -13,10 +13,13 @@ interface Played {
   readonly flags?: readonly string[];
 }
 
-/** With the prompt and the passages that the model was taught. The model of search-o1 also refines, which nobody taught it: it writes anything. */
+/** With the prompt and the passages that the model was taught. */
 const FACT_WORLD: readonly Played[] = [
   { environment: 'search-r1', args: { dataset: 'fact-world', corpus: 'fact-world' } },
   { environment: 'grpo-000', args: { dataset: 'fact-world', prompt: 'search-r1', max_obs_length: 500 } },
+];
+/** The model of search-o1 also refines, which nobody taught it: it writes anything. */
+const OWN_SERVER: readonly Played[] = [
   {
     environment: 'search-o1',
     args: { dataset: 'fact-world', topk: 3, max_response_length: 64, max_refine_length: 32, refine_temperature: 1 },
@@ -25,7 +28,11 @@ const FACT_WORLD: readonly Played[] = [
   },
 ];
 
-describe.each(FACT_WORLD)('vf-eval $environment over the fact world, played by a real vLLM', ({ environment, args, model, flags = [] }) => {
+const TITLE = 'vf-eval $environment over the fact world, played by a real vLLM';
+describe.each(FACT_WORLD)(TITLE, playsFactWorld);
+describe.each(OWN_SERVER)(TITLE, { tags: 'long' }, playsFactWorld);
+
+function playsFactWorld({ environment, args, model, flags = [] }: Played): void {
   let server: ServedModel | undefined;
   let url = inject('vllmUrl');
   let summary: EvaluationSummary;
@@ -69,7 +76,7 @@ describe.each(FACT_WORLD)('vf-eval $environment over the fact world, played by a
     });
     expect(wrong).toEqual([]);
   });
-});
+}
 
 describe('vf-eval search-r1 over nq-mini in a window of 512 tokens', () => {
   let server: ServedModel | undefined;

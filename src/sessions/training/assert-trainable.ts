@@ -19,10 +19,16 @@ export async function assertTrainable(
   { model, lora, rollouts, steps, rolloutsFile, source }: Pick<TrainingConfig, 'model' | 'lora' | 'rollouts' | 'steps' | 'rolloutsFile' | 'source'>,
 ): Promise<void> {
   refuseProgram(environment);
+  refuseMissing(model.path);
   refuseExperts(model.path, lora.targets);
   assertFits(rollouts.maxTokens, modelFacts(model.path).contextLength, model.path);
   if (steps > 0 && rolloutsFile === null && source === null) stepsPerPass(environment.train, rollouts.examplesPerStep);
   await assertPlays(environment, model.path);
+}
+
+/** Throws ConfigError for a path at which there is nothing. vLLM would report it after a minute, in a hundred lines, and torch after half a minute. Any other path may be a hub id. */
+function refuseMissing(path: string): void {
+  if (/^[./]/.test(path) && !existsSync(path)) throw new ConfigError(`model.path does not exist: ${path}; name a Hugging Face directory`);
 }
 
 /** Throws ConfigError if the model cannot play the environment. Skipped if there is no local directory or its tokenizer cannot be read here; the server is then asked later. */

@@ -1,6 +1,5 @@
 /** Opens the policy servers: running ones, those that this run starts, or the in-process engine. */
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
@@ -101,9 +100,6 @@ async function launchedServers(
   launch: NonNullable<OpenTrainingOptions['config']['policy']['launch']>,
   { maxModelLen, showsImages }: { readonly maxModelLen: number | null; readonly showsImages: boolean },
 ): Promise<PolicyServer> {
-  const { path } = config.model;
-  // vLLM would report it after a minute, in a hundred lines. Any other path may be a hub id.
-  if (/^[./]/.test(path) && !existsSync(path)) throw new ConfigError(`model.path does not exist: ${path}; name a Hugging Face directory`);
   const apiKey = randomBytes(24).toString('base64url');
   secrets.add(apiKey);
   const servedName = config.policy.model ?? basename(config.model.path);

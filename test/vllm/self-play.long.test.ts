@@ -1,4 +1,7 @@
-/** Self-play over programs with a real vLLM and a real torch worker: nano-coder proposes, solves and grades, in its own server. */
+/**
+ * Self-play over programs with a real vLLM and a real torch worker: nano-coder proposes, solves and grades, in its own server.
+ * @module-tag long
+ */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { VllmServer } from '../../src/clients/vllm-server.ts';
