@@ -28,9 +28,12 @@ const OWN_SERVER: readonly Played[] = [
   },
 ];
 
-const TITLE = 'vf-eval $environment over the fact world, played by a real vLLM';
-describe.each(FACT_WORLD)(TITLE, playsFactWorld);
-describe.each(OWN_SERVER)(TITLE, { tags: 'long' }, playsFactWorld);
+describe.each(FACT_WORLD)('vf-eval $environment over the fact world, played by a real vLLM', (played) => {
+  playsFactWorld(played);
+});
+describe.each(OWN_SERVER)('vf-eval $environment with a server of its own', { tags: 'long' }, (played) => {
+  playsFactWorld(played);
+});
 
 function playsFactWorld({ environment, args, model, flags = [] }: Played): void {
   let server: ServedModel | undefined;
