@@ -11,6 +11,8 @@ import { runFiles } from './run-files.ts';
 import { readMetadata, readRecords } from './run-records.ts';
 
 export interface ExportCounts {
+  /** Name of the run; null without one. */
+  readonly name: string | null;
   readonly exported: number;
   /** Left out: the rollout failed and has no reward. */
   readonly errored: number;
@@ -86,7 +88,7 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     await write(`${options.asDemonstrations === true ? tokensRowLine(demonstrationRow(rollout)) : exportLine(rollout)}\n`);
     counts.exported += 1;
   });
-  return { ...counts, withoutTokens: waiting.size, unselected: unselected.length };
+  return { name: metadata.name ?? null, ...counts, withoutTokens: waiting.size, unselected: unselected.length };
 }
 
 /** The columns that a selection reads. */
@@ -112,6 +114,7 @@ export function unselectedIds(heads: readonly SelectedBy[], { minReward = -Infin
 
 /** A rollout as a supervised row: the tokens that the policy saw, and which of them it wrote. */
 export function demonstrationRow({
+  run_name,
   example_id,
   group_id,
   task,
@@ -124,6 +127,7 @@ export function demonstrationRow({
   images,
 }: RolloutExport): TokensRow {
   return {
+    ...(run_name === undefined ? {} : { run_name }),
     example_id,
     group_id,
     ...(task === undefined ? {} : { task }),
@@ -140,9 +144,10 @@ export function demonstrationRow({
 type ExportHead = Omit<RolloutExport, keyof WireTokens | 'turn_tokens' | 'turn_rewards'> & Pick<RolloutExport, 'rollout_id'>;
 
 /** The columns of an exported line that come from the results. They are held until the rollout's tokens are read; texts are not. */
-function exportHead({ sampling_args: sampling, policy }: WireMetadata, result: WireResult): ExportHead {
+function exportHead({ name, sampling_args: sampling, policy }: WireMetadata, result: WireResult): ExportHead {
   return {
     schema_version: 1,
+    ...(name === undefined ? {} : { run_name: name }),
     rollout_id: result.rollout_id,
     group_id: result.group_id,
     example_id: result.example_id,

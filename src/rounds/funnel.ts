@@ -2,6 +2,7 @@
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { ifThere } from '../files/if-there.ts';
+import { runNameIn } from '../files/run-name-in.ts';
 import { ConfigError } from '../core/errors.ts';
 import type { WireRoundManifest } from '../schemas/round-manifest.ts';
 import { manifestOf, nearPath, readManifest, readOwnManifest, sha256Of } from './stage-files.ts';
@@ -11,9 +12,16 @@ export interface FunnelStage {
   /** Path of the manifest. */
   readonly path: string;
   readonly stage: string;
+  /** Names of the runs that it is about: of the training that it is, and of those whose traces it read. */
+  readonly runs: readonly string[];
   readonly rule: Readonly<Record<string, unknown>>;
   readonly counts: Readonly<Record<string, number>>;
   readonly outputs: readonly { readonly path: string; readonly rows: number }[];
+}
+
+export interface Table {
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly string[])[];
 }
 
 /**
@@ -48,7 +56,15 @@ class Chain {
       if (isFilledIn(stage, output)) continue;
       await this.#check(nearPath(join(dirname(path), output)), sha256, `${stage} wrote it`, `run ${stage} again, or restore the file`);
     }
-    this.stages.push({ path, stage, rule, counts, outputs: outputs.map(({ path: file, rows }) => ({ path: join(dirname(path), file), rows })) });
+    const runs = await namesOf([path, ...inputs.filter(({ role }) => role === 'trace').map(({ path: input }) => join(dirname(path), input))]);
+    this.stages.push({
+      path,
+      stage,
+      runs,
+      rule,
+      counts,
+      outputs: outputs.map(({ path: file, rows }) => ({ path: join(dirname(path), file), rows })),
+    });
   }
 
   async #check(file: string, sha256: string, since: string, remedy: string): Promise<void> {
@@ -59,6 +75,12 @@ class Chain {
         `The chain is broken: ${file} has changed since ${since} (SHA-256 ${sha256.slice(0, 12)}… then, ${found.slice(0, 12)}… now); ${remedy}`,
       );
   }
+}
+
+/** The names of the runs in whose folders the files are, each once. */
+export async function namesOf(files: readonly string[]): Promise<readonly string[]> {
+  const names = await Promise.all(files.map((file) => runNameIn(dirname(file))));
+  return [...new Set(names.filter((name) => name !== null))];
 }
 
 async function manifestsAt(path: string): Promise<string[]> {
@@ -78,17 +100,20 @@ async function manifestsAt(path: string): Promise<string[]> {
   return [found.path];
 }
 
-/** Rows of the funnel's table: stage, rows that it read, rows that it wrote, rule and folder. */
-export function funnelRows(stages: readonly FunnelStage[], cwd: string): readonly (readonly [string, string, string, string])[] {
-  return stages.map(({ stage, path, counts, outputs, rule }) => [
+/** The funnel's table: stage, rows that it read, rows that it wrote, runs if some have names, rule and folder. */
+export function funnelTable(stages: readonly FunnelStage[], cwd: string): Table {
+  const hasNames = stages.some(({ runs }) => runs.length > 0);
+  const rows = stages.map(({ stage, path, counts, outputs, rule, runs }) => [
     stage,
     counts['rows'] === undefined ? String(counts['prompts'] ?? counts['rollouts'] ?? '') : String(counts['rows']),
     outputs
       .filter(({ path: file }) => file.endsWith('.jsonl'))
-      .map(({ path: file, rows }) => `${rows} ${nameOf(file)}`)
+      .map((output) => `${output.rows} ${nameOf(output.path)}`)
       .join(', ') || '-',
+    ...(hasNames ? [runs.join(', ')] : []),
     `${ruleText(rule)}${ruleText(rule) === '' ? '' : ' '}(${relative(cwd, dirname(path)) || '.'})`,
   ]);
+  return { head: ['stage', 'in', 'out', ...(hasNames ? ['run'] : []), 'rule'], rows };
 }
 
 function nameOf(file: string): string {

@@ -1,6 +1,6 @@
 /** The funnel over the manifests of stages, and what a trace says about scores and time. */
 import { type Analysis, analyse } from './analyses.ts';
-import { type FunnelStage, funnelRows, readFunnel } from './funnel.ts';
+import { type FunnelStage, funnelTable, namesOf, readFunnel, type Table } from './funnel.ts';
 import { readTraces, type Traces } from './read-traces.ts';
 import { snakeKeys } from '../schemas/key-case.ts';
 
@@ -17,12 +17,12 @@ export interface ReportOptions {
 export async function reportText(paths: readonly string[], { trace = [], markdown, json }: ReportOptions): Promise<string> {
   const stages = await readFunnel(paths);
   const traces = trace.length === 0 ? null : await readTraces(trace, { withTexts: false });
-  const analysis = traces === null ? null : { ...analyse(traces.rollouts), counts: traces.counts };
+  const analysis = traces === null ? null : { runs: await namesOf(trace), ...analyse(traces.rollouts), counts: traces.counts };
   return json === true ? jsonText(stages, analysis) : tablesText(stages, analysis, markdown === true);
 }
 
-type TraceAnalysis = Analysis & { readonly counts: Traces['counts'] };
-type Table = { readonly head: readonly string[]; readonly rows: readonly (readonly string[])[] };
+/** `runs`: the names of those whose traces were read. */
+type TraceAnalysis = Analysis & { readonly counts: Traces['counts']; readonly runs: readonly string[] };
 
 function jsonText(stages: readonly FunnelStage[], analysis: TraceAnalysis | null): string {
   const { successRates = null, latencies = null, ...figures } = analysis ?? {};
@@ -31,10 +31,7 @@ function jsonText(stages: readonly FunnelStage[], analysis: TraceAnalysis | null
 }
 
 function tablesText(stages: readonly FunnelStage[], analysis: TraceAnalysis | null, isMarkdown: boolean): string {
-  const tables = [
-    ...(stages.length === 0 ? [] : [{ head: ['stage', 'in', 'out', 'rule'], rows: funnelRows(stages, process.cwd()) }]),
-    ...(analysis === null ? [] : analysisTables(analysis)),
-  ];
+  const tables = [...(stages.length === 0 ? [] : [funnelTable(stages, process.cwd())]), ...(analysis === null ? [] : analysisTables(analysis))];
   return tables.map((table) => (isMarkdown ? markdownText(table) : plainTable(table))).join('\n');
 }
 
@@ -48,6 +45,7 @@ function analysisTables(analysis: TraceAnalysis): Table[] {
   const share = (value: number | null, all = analysis.judged) =>
     value === null ? NOT_JUDGED : `${value} (${all === 0 ? 0 : Math.round((1000 * value) / all) / 10} %)`;
   const facts: [string, string][] = [
+    ...(analysis.runs.length === 0 ? [] : [['run', analysis.runs.join(', ')] as [string, string]]),
     ['prompts', String(analysis.prompts)],
     [
       'rollouts',

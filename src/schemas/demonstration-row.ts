@@ -37,6 +37,7 @@ export const TokensRowSchema = object(
     loss_mask: listOf(choice(0, 1)),
     weights: listOf(weight),
     tokenizer_hash: textOrNull,
+    run_name: text,
     ...turnColumns,
     images: listOf(closed(placedPicture)),
   },

@@ -24,7 +24,7 @@ export const RolloutExportSchema = closed(
     logprobs_mode: logProbsMode,
     tokenizer_hash: textOrNull,
   },
-  { ...optionalColumns, ...turnColumns, images: listOf(closed(placedPicture)) },
+  { run_name: text, ...optionalColumns, ...turnColumns, images: listOf(closed(placedPicture)) },
 );
 export type RolloutExport = XStatic<typeof RolloutExportSchema>;
 

@@ -1,4 +1,5 @@
 /** The name of a run: a text for people, next to the run's id, which is its folder. It shows in every list, view, comparison and file of the run. */
+import { fieldsOf } from './is-object.ts';
 
 /**
  * Visible text of one line. Refused are control characters, halves of surrogate pairs, unassigned and private characters, line separators, fillers, and all that
@@ -42,4 +43,27 @@ function cleaned(text: string): string {
 export function folderOfName(name: string): string {
   const plain = name.replace(/[^A-Za-z0-9_-]+/g, '-').replace(/^[^A-Za-z0-9]+|(?<!-)-+$/g, '');
   return plain.slice(0, 64) || 'run';
+}
+
+/** For example `search-r1-nano-base`: the last path parts of environment and model, limited to the characters of a folder's name. */
+export function defaultRunName(environment: string, model: string): string {
+  const lastPart = (text: string) =>
+    text
+      .replace(/[/\\]+$/, '')
+      .split(/[/\\]/)
+      .at(-1)!;
+  return folderOfName(`${lastPart(environment)}-${lastPart(model)}`);
+}
+
+/** The name that a training was given; null if it has none or the default one. `environment` and `model` are those of its settings. */
+export function givenRunName(name: string | null, environment: string, model: string): string | null {
+  return name === defaultRunName(environment, model) ? null : name;
+}
+
+/** The same of a recorded training: `record` is its run.json, in which runs of earlier versions have no name, and `settings` its config.toml. */
+export function recordedRunName(record: unknown, settings: unknown): string | null {
+  const config = fieldsOf(settings);
+  const text = (value: unknown) => (typeof value === 'string' ? value : null);
+  const name = text(fieldsOf(record)['name']) ?? text(config['name']);
+  return givenRunName(name, text(fieldsOf(config['environment'])['id']) ?? '', text(fieldsOf(config['model'])['path']) ?? '');
 }

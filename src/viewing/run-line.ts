@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { thrownText } from '../core/errors.ts';
 import { hasLivingWriter } from '../files/run-lock.ts';
-import { defaultRunName } from '../trainer/config/resolve-config.ts';
+import { recordedRunName } from '../schemas/run-name.ts';
 import { readInside } from './files-inside.ts';
 import type { FoundRun } from './find-runs.ts';
 import { type Fields, fieldsOf, listOf, numberOf, textOf } from './loose-fields.ts';
@@ -44,10 +44,9 @@ export async function trainingLine(
     const finishedAt = textOf(record['finished_at']);
     const { path } = fieldsOf(config['model']);
     const [environment, model] = [textOf(fieldsOf(config['environment'])['id']) ?? '', textOf(path) ?? ''];
-    const name = textOf(record['name']) ?? textOf(config['name']);
     return {
       ...emptyLine(run),
-      name: name === defaultRunName(environment, model) ? null : name,
+      name: recordedRunName(record, config),
       environment,
       model,
       started_at: textOf(record['started_at']),

@@ -78,6 +78,16 @@ describe('vf-export of a training run', () => {
     for (const path of [rollouts, rewardsPath(rollouts)]) rmSync(path);
   });
 
+  it('names a run that has a name of its own', async () => {
+    const named = join(root, 'named');
+    writeTraining(named, 'name = "one night"\n');
+    const { lines, stderr } = await vfExport(named, '--step', '1');
+    expect(stderr).toBe('vf-export: 3 rollouts of "one night" written to stdout\n');
+    expect(lines.map(({ run_name: name }) => name)).toEqual(Array(3).fill('one night'));
+    writeTraining(named, 'name = "written-nano-base"\n');
+    expect((await vfExport(named, '--step', '1')).stderr).toBe('vf-export: 3 rollouts written to stdout\n');
+  });
+
   it('replaces no record of the run', async () => {
     const record = join(run, 'rollouts/step-000002.jsonl');
     const before = readFileSync(record, 'utf8');

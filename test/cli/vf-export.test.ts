@@ -37,6 +37,21 @@ describe('vf-export', () => {
     expect((await readdir(directory)).filter((name) => name.endsWith('.tmp'))).toEqual([]);
   });
 
+  it('names the run in its line and in each row', async () => {
+    const named = join(directory, 'named');
+    const { run: facts, ...options } = sumsOptions(named);
+    await recordEvaluation({ ...options, run: { ...facts, name: 'one night' } });
+    for (const flags of [[], ['--sft']]) {
+      const { stdout, stderr } = await vfExport(named, '-o', '-', ...flags);
+      expect(stderr).toBe('vf-export: 6 rollouts of "one night" written to stdout\n');
+      const rows = stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as { run_name?: string });
+      expect(rows.map(({ run_name: name }) => name)).toEqual(Array(6).fill('one night'));
+    }
+  });
+
   it('writes through a link and into a pipe without replacing either', async () => {
     const [target, link, pipe] = ['target', 'link', 'pipe'].map((name) => join(directory, name)) as [string, string, string];
     await writeFile(target, 'old');

@@ -64,7 +64,8 @@ function nothingToWrite(counts: ExportCounts, { directory, step, minReward }: As
 }
 
 function describe(counts: ExportCounts, output: string): string {
-  return `vf-export: ${plural(counts.exported, 'rollout')} written to ${output === '-' ? 'stdout' : output}${leftOut(counts)}`;
+  const of = counts.name === null ? '' : ` of "${counts.name}"`;
+  return `vf-export: ${plural(counts.exported, 'rollout')}${of} written to ${output === '-' ? 'stdout' : output}${leftOut(counts)}`;
 }
 
 /** Empty if every rollout was written. */

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { demonstrationRow, type ExportCounts, type ExportOptions, unselectedIds } from '../../evaluate/export-run.ts';
+import { runNameIn } from '../../files/run-name-in.ts';
 import { readTomlSync } from '../../files/toml-text.ts';
 import { imageColumns, roleAndTask } from '../../rollouts/rollout-columns.ts';
 import { tokensRowLine } from '../../schemas/demonstration-row.ts';
@@ -26,7 +27,7 @@ export function isTrainingRun(directory: string): boolean {
 export async function exportTrainingStep(directory: string, step: number | null, write: Write, options: ExportOptions): Promise<ExportCounts> {
   const files = await filesOf(directory, step);
   const run = await readRun(directory);
-  const counts = { exported: 0, errored: 0, cut: 0, withoutTokens: 0, unplayed: 0, unpaid: 0 };
+  const counts = { name: run.run_name ?? null, exported: 0, errored: 0, cut: 0, withoutTokens: 0, unplayed: 0, unpaid: 0 };
   const rollouts: (RolloutExport & { readonly index: number })[] = [];
   for (const trajectory of (await Promise.all(files.map(readKeptStep))).flat()) {
     const { error, reward, isCut, logProbs, targets } = trajectory;
@@ -72,14 +73,16 @@ function stepsText(steps: readonly number[]): string {
   return steps.length === 1 ? `step ${listed}` : steps.length <= MOST_LISTED ? `the steps ${listed}` : listed;
 }
 
-type RunColumns = Pick<RolloutExport, 'sampling' | 'logprobs_mode' | 'tokenizer_hash'>;
+type RunColumns = Pick<RolloutExport, 'run_name' | 'sampling' | 'logprobs_mode' | 'tokenizer_hash'>;
 
 async function readRun(directory: string): Promise<RunColumns> {
   const path = trainingPaths(directory).config;
   const config = readTomlSync(path);
   const { temperature, max_tokens: maxTokens } = fieldsOf(config['rollouts']);
   const { path: model } = fieldsOf(config['model']);
+  const name = await runNameIn(directory);
   return {
+    ...(name === null ? {} : { run_name: name }),
     sampling: samplingColumns({
       temperature: typeof temperature === 'number' ? temperature : 1,
       topP: 1,
@@ -122,6 +125,7 @@ function exportOf(
   }
   return {
     schema_version: 1,
+    ...run,
     rollout_id: rolloutId,
     group_id: groupId,
     // A training keeps no other id for the row.
@@ -132,7 +136,6 @@ function exportOf(
     stop_condition: stop,
     is_truncated: isTruncated,
     policy: { model: policy.model, version: policy.version },
-    ...run,
     token_ids: [...ids],
     loss_mask: mask,
     logprobs: ofToken,

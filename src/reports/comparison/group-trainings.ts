@@ -1,9 +1,8 @@
 /** Trainings with equal settings but for the seed, as groups, and the settings in which the groups differ. */
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { differingSettings, type RecordedSettings, seedlessSettings, settingLabels } from '../../core/setting-differences.ts';
-import { isObject } from '../../schemas/is-object.ts';
+import { recordedRunName } from '../../schemas/run-name.ts';
 import type { TrainingGroup } from '../../schemas/training-comparison.ts';
-import { defaultRunName } from '../../trainer/config/resolve-config.ts';
 import type { ComparedTraining } from './compared-training.ts';
 import { evaluatedEnvironment } from '../../core/reward-scale.ts';
 
@@ -32,9 +31,7 @@ export function groupTrainings(runs: readonly ComparedTraining[]): readonly Grou
 /** Runs of an ablation have names that their settings make, and one that was given none has that of environment and model. */
 function sharedName(runs: readonly ComparedTraining[]): string | null {
   const [first] = runs as [ComparedTraining];
-  const { id } = evaluatedEnvironment(first.config);
-  const model = first.config?.['model'];
-  const isGiven = !isObject(model) || id === null || first.name !== defaultRunName(id, String(model['path']));
+  const isGiven = recordedRunName(first, first.config) !== null;
   return isGiven && runs.every(({ name, swept }) => name === first.name && Object.keys(swept).length === 0) ? first.name : null;
 }
 

@@ -3,7 +3,7 @@ import { settingNumber } from '../../core/setting-number.ts';
 import { basename, isAbsolute, join } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { isModulePath } from '../../trainer/config/module-path.ts';
-import { defaultRunName } from '../../trainer/config/resolve-config.ts';
+import { givenRunName } from '../../schemas/run-name.ts';
 import { ENVIRONMENT_CREDIT } from '../../trainer/config/own-credit.ts';
 import { demonstrationSources, supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { redactUrl } from '../../transport/redact.ts';
@@ -14,9 +14,9 @@ import { factLines } from '../text/report.ts';
 /** `directory` is the run's folder; null if it has none. */
 export function announcedLines(config: TrainingConfig, directory: string | null): string[] {
   const { name, environment, model } = config;
-  const isNamed = name !== null && name !== defaultRunName(environment.id, model.path);
+  const given = givenRunName(name, environment.id, model.path);
   const facts: [label: string, text: string][] = [
-    ...(isNamed ? [['name', name] as [string, string]] : []),
+    ...(given === null ? [] : [['name', given] as [string, string]]),
     ['trains', trainedText(config)],
     ['with', partsText(config)],
     ...(directory === null ? [] : [['results in', displayPath(directory)] as [string, string]]),

@@ -7,7 +7,7 @@ import { basename, isAbsolute, relative } from 'node:path';
 import { bundledName } from '../../data/bundled-models.ts';
 import { baseName } from '../../engine/adapters/base-name.ts';
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
-import { defaultRunName } from '../../trainer/config/resolve-config.ts';
+import { defaultRunName, givenRunName } from '../../schemas/run-name.ts';
 import { mapStrings } from '../../transport/redact.ts';
 
 /** @param redact removes secrets and addresses from a text */
@@ -17,7 +17,7 @@ export function publishedConfig(wire: TrainingConfigWire, redact: (text: string)
   const shown = mapStrings(wire, (text) => redact(isAbsolute(text) && existsSync(text) ? nearPath(text) : text));
   const path = bundledName(model.path) ?? nearPath(baseName(model.path));
   // A default name follows from the path.
-  const isDefault = name === defaultRunName(environment.id, model.path);
+  const isDefault = givenRunName(name, environment.id, model.path) === null;
   return {
     ...shown,
     output_dir: 'outputs',

@@ -20,8 +20,11 @@ import type { Trajectory } from '../../trainer/trajectory.ts';
 import { renderTranscript } from '../evaluation/render-transcript.ts';
 import { plural } from '../text/number-text.ts';
 import { noPaint, type Paint } from '../text/paint.ts';
+import { factLines } from '../text/report.ts';
 
 export interface TranscriptsOptions {
+  /** Name that the run was given; null without one. */
+  readonly name: string | null;
   /** The evaluation environment. */
   readonly environment: Pick<Environment, 'eval'>;
   readonly paths: Pick<TrainingPaths, 'evaluations' | 'transcripts'>;
@@ -74,7 +77,12 @@ export class Transcripts {
       if (after === undefined) return null;
       if (!wasShown) this.#show(titleAt(chosen.step), chosen, chosen.before, true);
       this.#show(titleAt(last), chosen, after, false);
-      const texts = [lines(titleAt(chosen.step), chosen.row, chosen.before, FILE), lines(titleAt(last), chosen.row, after, FILE)];
+      const { name } = this.#options;
+      const texts = [
+        ...(name === null ? [] : [factLines([['name', name]])]),
+        lines(titleAt(chosen.step), chosen.row, chosen.before, FILE),
+        lines(titleAt(last), chosen.row, after, FILE),
+      ];
       await writeFile(this.#options.paths.transcripts, texts.map((text) => `${text.join('\n')}\n`).join('\n'));
       return this.#options.paths.transcripts;
     });

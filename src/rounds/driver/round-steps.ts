@@ -27,6 +27,8 @@ export interface Trained {
 export interface TrainingOrder {
   readonly key: string;
   readonly title: string;
+  /** Of the run. */
+  readonly name: string;
   /** Words of vf-train, without folder and name. */
   readonly words: readonly string[];
   /** Its folder. */
@@ -51,13 +53,13 @@ export class RoundSteps {
 
   /** Trains, or continues the training that an earlier process began. Throws ResultsError if it does not come to its end. */
   async train(order: TrainingOrder): Promise<Trained> {
-    const { key, folder, words, isSupervised = false } = order;
+    const { key, folder, words, name } = order;
     const known = this.#state.find(key);
     if (known !== null) return this.#known(order, trainedOf(known));
     await this.#untilFree(key);
     makeFolder(folder);
     const begun = await runIn(folder);
-    const command = [...words, '-o', folder, '--name', isSupervised ? 'sft' : 'train', '--json'];
+    const command = [...words, '-o', folder, '--name', name, '--json'];
     const { stdout, ...done } = await this.#run(order, 'vf-train', command, begun);
     const summary = summaryIn(stdout);
     const run = await runIn(folder);

@@ -1,5 +1,5 @@
 /** Drives rounds to their end: phase 1, buckets, focused rounds, rare successes, supervised steps, and on from their adapter. */
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { readBundledManifest, trainingSets } from '../../data/bundled.ts';
 import { findRows } from '../../data/find-rows.ts';
 import { makeFolder } from '../../files/make-folder.ts';
@@ -8,6 +8,7 @@ import { lossText } from '../extract-stage.ts';
 import { countRows } from '../row-files.ts';
 import { readManifest } from '../stage-files.ts';
 import { plural } from '../../reports/text/number-text.ts';
+import { givenRunName, nameEndingIn } from '../../schemas/run-name.ts';
 import { ownCommand } from '../../reports/text/own-command.ts';
 import { factsIfLoaded } from '../../registry/environment-facts.ts';
 import { checkRounds } from './check-rounds.ts';
@@ -184,18 +185,22 @@ class Rounds {
     return made.adapter ?? adapter;
   }
 
-  #train(
+  async #train(
     key: string,
     title: string,
-    { flags, arguments: args }: TrainingTable,
+    table: TrainingTable,
     from: RoundStart & { readonly file: string; readonly isSupervised?: true },
   ): Promise<Trained> {
-    const { environment, rowsArgument } = this.#config;
-    const [round, name] = key.split('/') as [string, string];
+    const { environment, rowsArgument, output } = this.#config;
+    const { flags, arguments: args } = table;
+    const [round, folder] = key.split('/') as [string, string];
     const own = JSON.stringify({ ...args, [rowsArgument]: from.rows });
     const words = [environment, ...flags, '-a', own, ...(from.adapter === null ? [] : ['--set', `model.initial_adapter=${from.adapter}`])];
     const inputs = [{ role: 'rows', path: from.file }, ...adapterInput(from.adapter)];
-    return this.#steps.train({ key, title, words, folder: this.#folder(Number(round), name), inputs, isSupervised: from.isSupervised === true });
+    const { name: named, environment: played, model } = await trainingConfigOf(this.#config, table, this.#context);
+    const name = nameEndingIn(givenRunName(named, played.id, model.path) ?? basename(output), `: ${key}`);
+    const isSupervised = from.isSupervised === true;
+    return this.#steps.train({ key, title, name, words, folder: this.#folder(Number(round), folder), inputs, isSupervised });
   }
 
   /** Buckets and hard prompts become fewer from round to round, and a step cannot have more rows than there are. */

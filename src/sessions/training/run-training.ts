@@ -8,7 +8,7 @@ import { renderConfig } from '../../reports/training/render-config.ts';
 import { Transcripts, type TranscriptsOptions } from '../../reports/training/transcripts.ts';
 import type { RoleStats } from '../../schemas/role-stats.ts';
 import type { RunCost } from '../../schemas/run-cost.ts';
-import { folderOfName } from '../../schemas/run-name.ts';
+import { folderOfName, givenRunName } from '../../schemas/run-name.ts';
 import { withLocalBase } from '../policy/local-base.ts';
 import { compareInputs, type ComparedInputs, trainingInputs } from './training-inputs.ts';
 import { modelFolder } from '../policy/model-folder.ts';
@@ -157,7 +157,8 @@ async function runIn(directory: TrainingDirectory, { setup, config, inputChanges
     watch.onOpened?.(training);
     for (const notice of training.notices) note(notice);
     for (const [role, text] of training.roles.descriptions) note(`role ${role}: ${text}`, 'dim');
-    transcripts = new Transcripts({ environment: training.run.evaluation, paths, ...watch.transcripts, warn });
+    const name = givenRunName(config.name, config.environment.id, config.model.path);
+    transcripts = new Transcripts({ name, environment: training.run.evaluation, paths, ...watch.transcripts, warn });
     const { train } = await import('../../trainer/loop/train.ts');
     const outcome = await train(training.run, host.signal);
     isFinished = outcome.reason === 'finished';

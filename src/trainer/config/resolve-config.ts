@@ -17,7 +17,7 @@ import {
   withDefaults,
 } from '../../schemas/config-keys.ts';
 import { limitsBeside } from '../../schemas/merge-role-tables.ts';
-import { folderOfName } from '../../schemas/run-name.ts';
+import { defaultRunName } from '../../schemas/run-name.ts';
 import { schemaCheck } from '../../schemas/schema-check.ts';
 import { type TrainingConfig, trainingConfigFromWire, trainingConfigSchema, type TrainingConfigWire } from '../../schemas/training-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
@@ -88,16 +88,6 @@ export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedC
   }
   checkConfig(wire, origins.of);
   return { config: { ...trainingConfigFromWire(wire), name: wire.name }, wire, origin: origins.of };
-}
-
-/** For example `search-r1-nano-base`: the last path parts of environment and model, limited to the characters of a folder's name. */
-export function defaultRunName(environment: string, model: string): string {
-  const lastPart = (text: string) =>
-    text
-      .replace(/[/\\]+$/, '')
-      .split(/[/\\]/)
-      .at(-1)!;
-  return folderOfName(`${lastPart(environment)}-${lastPart(model)}`);
 }
 
 class Origins {

@@ -21,7 +21,7 @@ async function report(...args: string[]): Promise<string> {
 }
 
 describe('vf-rounds report', () => {
-  it('says that no judge was asked instead of counting it as 0', async () => {
+  it('says that no judge was asked instead of counting it as 0, and names the run of the trace', async () => {
     const rollouts = [1, 0.5].map((ndcg, index) => ({ prompt: 'a', index, ndcg, judge: null, reward: 0 }));
     writeFileSync(join(folder, 'trace.jsonl'), traceText(rollouts));
     const table = await report('--trace', 'trace.jsonl');
@@ -29,7 +29,9 @@ describe('vf-rounds report', () => {
     for (const fact of ['prompts by share of successes', 'right without its document', 'wrong with all golden pages'])
       expect(table).toMatch(new RegExp(`^${fact} +not judged$`, 'm'));
     expect(table).toMatch(/^without a search +0 \(0 %\)$/m);
+    writeFileSync(join(folder, 'metadata.json'), '{"name":"one page"}');
+    expect(await report('--trace', 'trace.jsonl')).toMatch(/^run +one page$/m);
     const { trace } = JSON.parse(await report('--trace', 'trace.jsonl', '--json')) as { trace: unknown };
-    expect(trace).toMatchObject({ rollouts: 2, judged: 0, judge_mean: null, success_rates: null, wrong_with_golden_pages: null });
+    expect(trace).toMatchObject({ runs: ['one page'], rollouts: 2, judged: 0, judge_mean: null, success_rates: null, wrong_with_golden_pages: null });
   });
 });

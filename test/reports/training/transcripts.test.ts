@@ -30,8 +30,9 @@ function evaluate(step: number, rewards: Readonly<Record<string, number | null>>
   }
 }
 
-const open = () =>
+const open = (name: string | null = null) =>
   new Transcripts({
+    name,
     environment: { eval: new Dataset('letters', ROWS) },
     paths: trainingPaths(folder),
     columns: 80,
@@ -42,7 +43,7 @@ const open = () =>
 
 describe('Transcripts', () => {
   it('show one question before and after, the first of those that went worst, and keep both whole', async () => {
-    const transcripts = open();
+    const transcripts = open('a night');
     evaluate(0, { c: 0, b: 0, a: 1 });
     transcripts.evaluated();
     evaluate(2, { a: 0, b: 0.5, c: 0.25 });
@@ -56,6 +57,7 @@ describe('Transcripts', () => {
     const kept = readFileSync(path!, 'utf8');
     expect(path).toBe(join(folder, 'transcripts.txt'));
     for (const part of ['Before training', 'b at 0', 'After 4 steps', 'b at 4', 'It is b.']) expect(kept).toContain(part);
+    expect(kept).toMatch(/^name +a night\n\nBefore training/);
     expect(kept.match(/words/g)).toHaveLength(600);
   });
 

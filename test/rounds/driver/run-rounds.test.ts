@@ -28,6 +28,8 @@ const TRACE = ['blind', 'learned', 'weak', 'wrong'].flatMap((prompt) =>
 interface Played {
   /** Words of every vf-train, without the rows. */
   readonly trainings: readonly (readonly string[])[];
+  /** Of the trainings. */
+  readonly names: readonly string[];
   readonly printed: string;
   readonly keys: readonly string[];
 }
@@ -36,6 +38,7 @@ interface Played {
 async function play(config: string, options: Partial<RunRoundsOptions> & { readonly failsAt?: number } = {}): Promise<Played> {
   writeFileSync(at('rounds.toml'), `environment = "visual-rag"\nrows = "${at('rows.jsonl')}"\noutput = "${at('out')}"\n${config}`);
   const trainings: (readonly string[])[] = [];
+  const names: string[] = [];
   let printed = '';
   const commands: RoundCommands = {
     ...ROUND_COMMANDS,
@@ -48,7 +51,9 @@ async function play(config: string, options: Partial<RunRoundsOptions> & { reado
       if (trainings.length === options.failsAt) return { status: 1, stdout: '' };
       const run = join(words[words.indexOf('-o') + 1]!, 'train/one');
       mkdirSync(run, { recursive: true });
-      writeFileSync(join(run, 'run.json'), '{}');
+      const named = words[words.lastIndexOf('--name') + 1]!;
+      names.push(named);
+      writeFileSync(join(run, 'run.json'), JSON.stringify({ name: named }));
       writeFileSync(join(run, 'trace.jsonl'), traceText(TRACE));
       return {
         status: 0,
@@ -64,7 +69,7 @@ async function play(config: string, options: Partial<RunRoundsOptions> & { reado
   }
   const path = at('out/state.json');
   const keys = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as { steps: { key: string }[] }).steps.map(({ key }) => key) : [];
-  return { trainings, printed, keys };
+  return { trainings, names, printed, keys };
 }
 
 const idsIn = (name: string) =>
@@ -109,6 +114,20 @@ describe('runRounds()', () => {
     // Without demonstrations there are no supervised steps.
     const names = cells.map(([key]) => key!).filter((key) => !key.endsWith('/sft'));
     expect(keys).toEqual([...names, '4/focus', '4/focused', '4/extract', '4/finalize']);
+  });
+
+  it('names each training by its step, after the folder of the rounds or the name among its flags, in its report, too', async () => {
+    const { names, printed } = await play(COMMON);
+    expect(names).toEqual(['out: 1/phase1', 'out: 1/focused']);
+    const [head, ...rows] = printed.split('\n').map((line) => line.split(/ {2,}/));
+    expect(head).toEqual(['stage', 'in', 'out', 'run', 'rule']);
+    expect(rows.slice(0, 3).map(([stage, , , run]) => [stage, run])).toEqual([
+      ['train', 'out: 1/phase1'],
+      ['bucket', 'out: 1/phase1'],
+      ['train', 'out: 1/focused'],
+    ]);
+    rmSync(at('out'), { recursive: true });
+    expect((await play(`${COMMON}[focused]\nflags = ["--name", "wide"]\n`)).names).toEqual(['out: 1/phase1', 'wide: 1/focused']);
   });
 
   it('leaves out of the next round the rows whose reference a vetter finds wrong, once', async () => {

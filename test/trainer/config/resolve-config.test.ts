@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { presetNamed } from '../../../src/sessions/environment/presets.ts';
 import { presetLayer } from '../../../src/trainer/config/preset.ts';
-import { defaultRunName, resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
+import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 
 const BASE = {
   source: 'run.toml',
@@ -412,16 +412,5 @@ describe('names for Weights & Biases', () => {
   it('may have dots, spaces and other scripts, and a group may have slashes', () => {
     const wandb = { project: 'Qwen3 4B · größer', entity: 'my-team', group: 'a/b: 1', tags: ['x'.repeat(64)] };
     expect(resolve({ logging: { wandb } }).config.logging.wandb).toMatchObject(wandb);
-  });
-});
-
-describe('defaultRunName', () => {
-  it.each([
-    ['search-r1', 'models/nano-base', 'search-r1-nano-base'],
-    ['./environments/mine/', 'Qwen/Qwen2.5-3B', 'mine-Qwen2-5-3B'],
-    ['..', '...', 'run'],
-    ['e', 'x'.repeat(100), `e-${'x'.repeat(62)}`],
-  ])('%j and %j: %j', (environment, model, name) => {
-    expect(defaultRunName(environment, model)).toBe(name);
   });
 });
