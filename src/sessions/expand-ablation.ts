@@ -2,6 +2,7 @@
  * An `[[ablation]]` table as runs: one for each combination of the lists under `[ablation.sweep]`. Files of evaluations and of trainings share it; which keys there are is
  * for each of them to say.
  */
+import { canonicalJson } from '../core/canonical-json.ts';
 import { ConfigError } from '../core/errors.ts';
 import { firstRepeated } from '../core/first-repeated.ts';
 import { type LabelledSetting, settingLabel } from '../core/setting-differences.ts';
@@ -58,6 +59,20 @@ export function expandAblation({ sweep = {}, ...fixed }: Table, { where, nameOf 
     values,
     label: settingLabel(values.map(({ path, value }) => ({ path, value: hideSecrets(value, path.at(-1)) }))),
   }));
+}
+
+/** `settings`: all of a run but its name. They can differ in the file and mean the same: 1e-3 and 0.001, or a swept default. Throws ConfigError. */
+export function refuseEqualRuns(runs: readonly { readonly label: string; readonly settings: object }[], where: string): void {
+  const seen = new Map<string, number>();
+  for (const [i, { label, settings }] of runs.entries()) {
+    const key = canonicalJson(settings);
+    const other = seen.get(key);
+    seen.set(key, i);
+    if (other === undefined) continue;
+    throw new ConfigError(
+      `Runs ${other + 1} (${runs[other]!.label}) and ${i + 1} (${label}) of ${where} have the same settings. Equal runs would count as two measurements; leave one out.`,
+    );
+  }
 }
 
 function sweepAxes(sweep: unknown, { where, nameOf }: Required<ExpandOptions>): Axis[] {

@@ -7,7 +7,7 @@ import { mergeRoleTables } from '../../schemas/merge-role-tables.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { asRunName } from '../../schemas/run-name.ts';
 import { assertKnownKeys, readToml, tablesOf, typeOf } from '../../files/toml-text.ts';
-import { expandAblation } from '../../sessions/expand-ablation.ts';
+import { expandAblation, refuseEqualRuns } from '../../sessions/expand-ablation.ts';
 import { checkRoleTables } from '../../sessions/roles/check-role-tables.ts';
 import { keyOf, type Option } from '../options/option.ts';
 import { DISPLAY, EVAL_OPTIONS, type Settings } from './eval-options.ts';
@@ -82,10 +82,18 @@ function expand(table: Table, globals: Settings, where: string): PlannedRun[] {
     const names = Object.keys(table['sweep']).map((key) => [key.split('.')[0]!, null] as const);
     assertKnownKeys(Object.fromEntries(names), ['env_id', 'id', ...RUN_KEYS], `the sweep of ${where}`);
   }
-  return expandAblation(table, { where, nameOf: (key) => ALIASES[key] ?? key }).map(({ table: combined, label }) => {
+  const runs = expandAblation(table, { where, nameOf: (key) => ALIASES[key] ?? key }).map(({ table: combined, label }) => {
     const run = plannedRun(combined, globals, where);
-    return { ...run, name: asRunName([run.name, label].filter((part) => part !== null).join(': ')) };
+    return { run, label };
   });
+  refuseEqualRuns(
+    runs.map(({ run: { name: _, ...settings }, label }) => ({ label, settings })),
+    where,
+  );
+  return runs.map(({ run, label }) => ({
+    ...run,
+    name: asRunName([run.name, label].filter((part) => part !== null).join(': ')),
+  }));
 }
 
 function settingsOf(table: Table, where: string): Settings {

@@ -7,6 +7,7 @@ import type { WireAblationRun } from '../../schemas/ablation.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { ablationRunFolder, isAblation, newestAblation, readAblation } from '../../trainer/records/ablation-directory.ts';
+import { refuseEqualRuns } from '../expand-ablation.ts';
 import { type Ablation, type AblationRun, readAblations } from './read-ablations.ts';
 import { type ResolveTrainingOptions, resolveTraining, trainingRunsFolder, type TrainingRequest, type TrainingSetup } from './resolve-training.ts';
 
@@ -57,7 +58,8 @@ async function planAblation(ablation: Ablation, request: TrainingRequest, option
     return inRun(`Run ${place + 1} of ${runs.length} of ${where} (${label})`, () => resolveTraining({ ...request, ablationRun, resume }, options));
   };
   for (const [i, run] of runs.entries()) fresh.push({ run, setup: await resolve(i, null) });
-  refuseEqualSetups(ablation, fresh);
+  const compared = fresh.map(({ run: { label }, setup: { wire } }) => ({ label, settings: { ...wire, name: null } }));
+  refuseEqualRuns(compared, where);
   const runsFolder = trainingRunsFolder(fresh[0]!.setup.config.outputDir);
   const directory = request.resume === null ? null : await newestAblation(runsFolder, name);
   const records = directory === null ? [] : (await readAblation(directory)).runs;
@@ -97,20 +99,6 @@ function refuseSweptFlags({ where, runs }: Ablation, { layers, preset }: Trainin
 
 function bothGiven(key: string, where: string, source: string): ConfigError {
   return new ConfigError(`${key} is swept by ${where} and set by ${source}. Leave one out.`);
-}
-
-/** Settings can differ in the file and mean the same: 1e-3 and 0.001, or a swept default. */
-function refuseEqualSetups({ where }: Ablation, runs: readonly { readonly run: AblationRun; readonly setup: TrainingSetup }[]): void {
-  const seen = new Map<string, number>();
-  for (const [i, { run, setup }] of runs.entries()) {
-    const key = JSON.stringify({ ...setup.wire, name: null });
-    const other = seen.get(key);
-    seen.set(key, i);
-    if (other === undefined) continue;
-    throw new ConfigError(
-      `Runs ${other + 1} (${runs[other]!.run.label}) and ${i + 1} (${run.label}) of ${where} have the same settings. Equal runs would count as two measurements; leave one out.`,
-    );
-  }
 }
 
 /** Settles as `work` does; its errors name the run. */

@@ -68,10 +68,6 @@ function ablationOf(table: Table, shared: string, where: string): Ablation {
   if (swept === undefined) throw new ConfigError(`${where} has neither seeds nor [ablation.sweep], so there is nothing to compare. Add one of them.`);
   const runs = expandAblation({ ...settings, sweep: swept }, { where });
   refuseSecrets(runs[0]!.values, where);
-  refuseEqualRuns(
-    runs.map(({ label }) => label),
-    where,
-  );
   return {
     name,
     where,
@@ -108,14 +104,6 @@ function refuseSecrets(values: readonly LabelledSetting[], where: string): void 
   if (secret === undefined) return;
   throw new ConfigError(
     `${secret.path.join('.')} in ${where} is swept, but its values are secret, so no table could tell the runs apart. Set it once.`,
-  );
-}
-
-function refuseEqualRuns(labels: readonly string[], where: string): void {
-  const twice = labels.findIndex((label, i) => labels.indexOf(label) !== i);
-  if (twice === -1) return;
-  throw new ConfigError(
-    `Runs ${labels.indexOf(labels[twice]!) + 1} and ${twice + 1} of ${where} are equal: ${labels[twice]}. Equal runs would count as two measurements; leave one out.`,
   );
 }
 

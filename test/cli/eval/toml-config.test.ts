@@ -88,6 +88,7 @@ describe('readTomlConfig', () => {
     ['num_examples = 3', /has no \[\[eval\]\] or \[\[ablation\]\] table/],
     ['[[ablation]]\nenv_id = "a"', /\[ablation.sweep\] in .* has no list/],
     ['[[ablation]]\nenv_id = "a"\n[ablation.sweep]\ntemperature = []', /must be a list of values to try, got an empty list/],
+    ['[[ablation]]\nenv_id = "a"\n[ablation.sweep]\ntemperature = [1, 1.0]', /Runs 1 \(temperature 1\) and 2 .* have the same settings\./],
     ['[[ablation]]\nenv_id = "a"\n[ablation.sweep]\ntemperature = 1', /sweep.temperature in .* must be a list of values to try, got a number/],
     ['[[ablation]]\nenv_id = "a"\ntemperature = 1\n[ablation.sweep]\ntemperature = [1]', /temperature in .* is both fixed and swept/],
     ['[[ablation]]\nenv_id = "a"\nargs = { topk = 1 }\n[ablation.sweep.env_args]\ntopk = [1]', /env_args.topk in .* is both fixed and swept/],

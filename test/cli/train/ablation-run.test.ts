@@ -172,7 +172,12 @@ describe('vf-train with [[ablation]]', { timeout: 180_000 }, () => {
       '"lora.rank" = [8, 0]',
       /^vf-train: Run 2 of 2 of .* \(rank 0\): lora\.rank \(\[\[ablation\]\] 1 of rates\.toml\) must be an integer/,
     ],
-    ['values that mean the same', '"policy.embedded.threads" = [1, 1.0]', /are equal: threads 1/],
+    [
+      'values that mean the same',
+      '"policy.embedded.threads" = [1, 1.0]',
+      /Runs 1 \(threads 1\) and 2 \(threads 1\) of .* have the same settings\. .*leave one out/,
+    ],
+    ['a seed twice', 'seed = [1, 2, 1]', /Runs 1 \(seed 1\) and 3 \(seed 1\) of .* have the same settings/],
     ['settings that do not go together', '"rollouts.rollouts_per_example" = [2, 1]', /^vf-train: Run 2 of 2 .*rollouts_per_example/],
     [
       'an argument that the environment refuses',
