@@ -88,7 +88,8 @@ async function manifestsAt(path: string): Promise<string[]> {
   if (about === null) throw new ConfigError(`${path} does not exist; name a folder of stages, a manifest, or what a stage wrote`);
   if (about.isDirectory()) {
     const manifests: string[] = [];
-    for (const name of (await readdir(path, { recursive: true })).filter((each) => each.endsWith('.manifest.json')).toSorted())
+    const names = (await ifThere(path, (folder) => readdir(folder, { recursive: true }))) ?? [];
+    for (const name of names.filter((each) => each.endsWith('.manifest.json')).toSorted())
       if ((await readOwnManifest(join(path, name))) !== null) manifests.push(join(path, name));
     if (manifests.length === 0)
       throw new ConfigError(`${path} has no *.manifest.json of a stage; name the folder into which stages of vf-rounds wrote`);

@@ -192,22 +192,26 @@ export async function readManifest(path: string): Promise<WireRoundManifest | nu
   return parsed.value;
 }
 
-/** Null for a file of another program, or a folder, that has such a name. Rejects with ConfigError for a manifest of a stage that is torn, or of another version. */
+/**
+ * Null for a file of another program, or a folder, that has such a name. Rejects with ConfigError for a manifest of a stage that is damaged, or of another version, and
+ * for a file whose writer cannot be told any more: a chain must not lose a stage silently.
+ */
 export async function readOwnManifest(path: string): Promise<WireRoundManifest | null> {
   if (statIfThere(path)?.isDirectory() === true) return null;
   const text = await ifThere(path, readRegularFile);
-  return text === null || !isOfStage(text) ? null : readManifest(path);
+  if (text === null) throw new ConfigError(`${path} leads to a file that does not exist. Restore it, or delete the link.`);
+  return isOfAnother(text) ? null : readManifest(path);
 }
 
-/** True if a stage wrote the text, or its beginning if the rest is lost. */
-function isOfStage(text: string): boolean {
+/** True for JSON that is not of a stage, also if its end is lost: a manifest begins with its version. */
+function isOfAnother(text: string): boolean {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    return /^\s*\{\s*"schema_version"\s*:\s*\d+\s*,\s*"stage"/.test(text);
+    return /^\s*(?:\[|\{\s*"(?!schema_version")[^"]*")/.test(text);
   }
-  return isObject(value) && 'schema_version' in value && 'stage' in value;
+  return !isObject(value) || !('schema_version' in value) || !('stage' in value);
 }
 
 /** Number of folders above a file that may hold its manifest: the manifest of a training run names the adapter of a checkpoint. */

@@ -87,7 +87,7 @@ function expand(table: Table, globals: Settings, where: string): PlannedRun[] {
     return { run, label };
   });
   refuseEqualRuns(
-    runs.map(({ run: { name: _, ...settings }, label }) => ({ label, settings })),
+    runs.map(({ run, label }) => ({ label, settings: { ...run, name: null } })),
     where,
   );
   return runs.map(({ run, label }) => ({

@@ -2,7 +2,7 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { cpSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, watch } from 'node:fs';
+import { cpSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, watch, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
@@ -41,6 +41,22 @@ describe('the files of a stage', () => {
         status: 2,
         stderr: expect.stringMatching(/^vf-rounds: \S*out\/bucket\.manifest\.json is a pipe; name a regular file$/m) as string,
       });
+  });
+
+  it.each([
+    ['is empty', (path: string) => writeFileSync(path, ''), 'is not the manifest of a stage: '],
+    ['is filled with zeros', (path: string) => writeFileSync(path, Buffer.alloc(64)), 'is not the manifest of a stage: '],
+    ['ends in its first word', (path: string) => writeFileSync(path, '{\n  "schem'), 'is not the manifest of a stage: '],
+    ['is a link to nothing', (path: string) => symlinkSync('gone', path), 'leads to a file that does not exist'],
+  ])('are named in a report where their manifest %s', async (_, damage, problem) => {
+    const { trace, rows } = world();
+    await done('bucket', '--trace', trace, '--rows', rows, '-o', 'out');
+    rmSync(at('out/bucket.manifest.json'));
+    damage(at('out/bucket.manifest.json'));
+    for (const place of ['.', 'out', 'out/bucket-a.jsonl']) {
+      const { status, stderr } = await rounds('report', place);
+      expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(`out/bucket.manifest.json ${problem}`) as string });
+    }
   });
 
   it('replace nothing that another wrote, and no input', async () => {
