@@ -1,7 +1,7 @@
 /** Finds out which packages a Python has, without importing them, which takes many seconds. */
 import { execFile } from 'node:child_process';
+import { getSystemErrorMessage } from 'node:util';
 import { CancelledError, ConfigError } from '../core/errors.ts';
-import { systemText } from '../files/system-text.ts';
 
 export interface PythonVllm {
   /** Null if the package's metadata has no version. */
@@ -96,5 +96,5 @@ function isOfSystem(error: unknown): error is NodeJS.ErrnoException {
 }
 
 function startText(error: NodeJS.ErrnoException): string {
-  return error.code === 'ENOENT' ? 'there is no such command' : `it does not start: ${systemText(error)}`;
+  return error.code === 'ENOENT' ? 'there is no such command' : `it does not start: ${getSystemErrorMessage(error.errno!)} (${error.code})`;
 }
