@@ -95,7 +95,7 @@ export class HubConnection {
         try {
           return await request({
             hubUrl: this.url,
-            fetch: this.#fetch(attempt, MOST_ANSWER_BYTES),
+            fetch: this.#fetch(attempt, MOST_ANSWER_BYTES, isPush),
             fetchFile: this.#fetch(attempt, Infinity),
             ...(this.#token !== '' && { accessToken: this.#token }),
           });
@@ -115,9 +115,9 @@ export class HubConnection {
     );
   }
 
-  #fetch(signal: AbortSignal, mostBytes: number): typeof fetch {
+  #fetch(signal: AbortSignal, mostBytes: number, staysAtHub = false): typeof fetch {
     const { origin } = new URL(this.url);
-    return boundedFetch({ signal, connectionsTo: this.#connections, tokenOrigin: origin, mostBytes });
+    return boundedFetch({ signal, connectionsTo: this.#connections, tokenOrigin: origin, mostBytes, staysAtHub });
   }
 
   /** Connections through the proxy of the URL, which may be that of a mirror or a store of large files; null for those of fetch itself. */
@@ -136,6 +136,7 @@ export class HubConnection {
     if (cause instanceof ConfigError) return cause;
     const { type, name } = this.repository;
     const where = `${what} of the ${type === 'dataset' ? 'data set' : 'model'} ${name} from ${redactUrl(this.url)}`;
+    if (isWrongShape(error)) return this.#notAHub(error);
     const { statusCode: status, code } = error as { statusCode?: number; code?: string };
     const refused = refusal(error);
     if (refused !== null && refused !== 'key')
@@ -163,6 +164,7 @@ export class HubConnection {
 
   #explainPush(error: unknown): ConfigError {
     if (error instanceof ConfigError) return error;
+    if (isWrongShape(error)) return this.#notAHub(error);
     const { statusCode: status } = error as { statusCode?: number };
     const where = `${this.repository.name} at ${redactUrl(this.url)}`;
     const owner = this.repository.name.split('/')[0];
@@ -179,6 +181,10 @@ export class HubConnection {
       retryable: isTransient(status),
       ...(status !== undefined && { status }),
     });
+  }
+
+  #notAHub(cause: unknown): ConfigError {
+    return new ConfigError(`${redactUrl(this.url)} does not answer as a hub does. Check HF_ENDPOINT.`, { cause });
   }
 
   /** Of a refusal that need not be about the token. */
@@ -223,6 +229,11 @@ function cutAt(mostBytes: number, response: Response): Response {
   return cut;
 }
 
+/** The library reads fields of answers that lack them. The errors of fetch have a cause. */
+function isWrongShape(error: unknown): boolean {
+  return error instanceof TypeError && error.cause === undefined && error.message.startsWith('Cannot read properties');
+}
+
 function isTransient(status: number | undefined): boolean {
   return status === undefined || status === 429 || status >= 500;
 }
@@ -234,10 +245,12 @@ interface BoundedFetchOptions {
   readonly tokenOrigin: string;
   /** Of an answer. */
   readonly mostBytes: number;
+  /** True if a redirect from the hub to another server is an error: fetch leaves the token out there, and may turn a POST into a GET. */
+  readonly staysAtHub: boolean;
 }
 
 /** Adds a deadline for a hub that accepts a request but never answers; fetch itself ends a stalled body (5 minutes). */
-function boundedFetch({ signal, connectionsTo, tokenOrigin, mostBytes }: BoundedFetchOptions): typeof fetch {
+function boundedFetch({ signal, connectionsTo, tokenOrigin, mostBytes, staysAtHub }: BoundedFetchOptions): typeof fetch {
   return async (input, init) => {
     const late = new AbortController();
     const timeoutMs = UPLOAD_TIMEOUT_MS[init?.method ?? 'GET'] ?? HEADERS_TIMEOUT_MS;
@@ -250,6 +263,11 @@ function boundedFetch({ signal, connectionsTo, tokenOrigin, mostBytes }: Bounded
       const bounded = { ...init, headers, signal: AbortSignal.any([signal, late.signal]) };
       // Node's fetch takes the dispatchers of the undici package, whose types differ.
       const response = await fetch(input, dispatcher === null ? bounded : ({ ...bounded, dispatcher } as unknown as RequestInit));
+      if (staysAtHub && url.origin === tokenOrigin && response.redirected && new URL(response.url).origin !== tokenOrigin) {
+        await response.body?.cancel();
+        const [from, to] = [redactUrl(tokenOrigin), redactUrl(new URL(response.url).origin)];
+        throw new ConfigError(`The hub ${from} redirects to ${to}, so nothing was pushed. Set HF_ENDPOINT to the address of the hub itself.`);
+      }
       return mostBytes === Infinity ? response : cutAt(mostBytes, response);
     } finally {
       clearTimeout(timer);

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { HubPush, parseRepositoryName } from '../../src/data/hub-push.ts';
+import { loopback } from '../transport/loopback.ts';
 import { READER, type WritableHub, writableHub, WRITER } from './writable-hub.ts';
 
 let hub: WritableHub;
@@ -47,6 +48,23 @@ describe('HubPush', () => {
     hub.brokenUploads = 1;
     await pushTo('me/runs').upload([small, await large()], 'Add a run');
     expect(hub.repositories.get('datasets/me/runs')!.files.size).toBe(3);
+  });
+
+  it('names the server to which a hub redirects, which gets no token, and one that is no hub', async () => {
+    const asked: (string | undefined)[] = [];
+    await using other = await loopback((request, response) => {
+      asked.push(request.headers.authorization);
+      response.end('{"object": "list"}');
+    });
+    await using redirecting = await loopback((request, response) => {
+      response.writeHead(307, { location: `${other.url}${request.url}` }).end();
+    });
+    const refused = (url: string) => pushTo('me/runs', { HF_TOKEN: WRITER, HF_ENDPOINT: url }).assertAllowed();
+    await expect(refused(redirecting.url)).rejects.toThrow(
+      `The hub ${redirecting.url} redirects to ${other.url}, so nothing was pushed. Set HF_ENDPOINT to the address of the hub itself.`,
+    );
+    expect(asked).toEqual([undefined]);
+    await expect(refused(other.url)).rejects.toThrow(`${other.url} does not answer as a hub does. Check HF_ENDPOINT.`);
   });
 
   it('takes the token from the file in which the tools of the hub keep it', async () => {
