@@ -33,12 +33,21 @@ export async function listen(app: Hono, { host, port, silenceMs = 110_000, unrea
     fetch: app.fetch,
     overrideGlobalObjects: false,
     createServer: ((own: ServerOptions, answer: RequestListener) =>
-      createServer(own, (request, response) => unread.admits(request, response) && answer(request, response))) as typeof createServer,
+      createServer(own, (request, response) => {
+        if (!hasOneHost(request)) response.writeHead(400, { connection: 'close', 'content-type': 'application/json' }).end(TWO_HOSTS);
+        else if (unread.admits(request, response)) answer(request, response);
+      })) as typeof createServer,
     // Idle connections stay open longer than in the pools of Python and Node, so that a client does not reuse one that is just being closed. Pools keep unused
     // connections forever, so these are closed only after requestTimeout.
     serverOptions: { keepAliveTimeout: 75_000, headersTimeout: 115_000, requestTimeout: 120_000, ...upgrades },
   }) as Server;
-  if (onUpgrade !== undefined) server.on('upgrade', onUpgrade);
+  if (onUpgrade !== undefined) {
+    server.on('upgrade', (request, socket, head) => {
+      if (hasOneHost(request)) return onUpgrade(request, socket, head);
+      socket.on('error', () => socket.destroy());
+      socket.end(`HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n${TWO_HOSTS}`, () => socket.destroy());
+    });
+  }
   server.on('connection', (socket) => {
     unread.watch(socket);
     closeWhereSilent(socket, silenceMs);
@@ -57,6 +66,13 @@ export async function listen(app: Hono, { host, port, silenceMs = 110_000, unrea
 /** As it stands in a URL. */
 export function hostText({ address, family }: AddressInfo): string {
   return family === 'IPv6' ? `[${address}]` : address;
+}
+
+const TWO_HOSTS = JSON.stringify({ detail: 'The request has more than one host header; send one' });
+
+/** Node reads the first one alone, and a proxy before the server may have read another (RFC 9112, 3.2). */
+function hasOneHost({ rawHeaders }: IncomingMessage): boolean {
+  return rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'host').length <= 1;
 }
 
 /** Some clients offer HTTP/2 in the same header; they are answered without it. */

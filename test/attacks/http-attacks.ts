@@ -71,6 +71,10 @@ export function withstandsHttpAttacks(target: HttpTarget): void {
     expect(await sendRaw(port, 'GET http://127.0.0.1/health HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n')).toMatch(
       /^HTTP\/1\.1 403 /,
     );
+    // A proxy may have read the other one.
+    const two = `host: 127.0.0.1\r\nHost: evil.example\r\n`;
+    for (const connection of ['close', 'Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=='])
+      expect(await sendRaw(port, `GET /ws HTTP/1.1\r\n${two}connection: ${connection}\r\n\r\n`)).toMatch(/^HTTP\/1\.1 400 /);
     for (const host of ['127.0.0.1', `localhost:${port}`, '[::1]']) expect((await ask(target, goodBody, { host })).status).toBe(200);
   });
 
