@@ -1,9 +1,9 @@
 /** Models of a Hugging Face hub: downloads the files of a model or an adapter that an engine or peft reads into the hub's own cache, which other tools share. */
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, type Stats } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
-import { readRegularFileSync } from '../files/regular-file.ts';
+import { readRegularFileSync, statIfThere } from '../files/regular-file.ts';
 import { checkedCommit, downloadBlob, type HubFile } from './hub-blob.ts';
 import { HubCache, hubCacheFolder } from './hub-cache.ts';
 import { HubConnection, type HubConnectionOptions } from './hub-connection.ts';
@@ -26,6 +26,19 @@ export interface HubModelOptions extends HubConnectionOptions {
 export function parseHubModel(text: string): HubModelName | null {
   const [, name, revision = 'main'] = /^([A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*)(?:@([\w.-]+(?:\/[\w.-]+)*))?$/.exec(text) ?? [];
   return name === undefined || `${name}/${revision}`.includes('..') ? null : { name, revision };
+}
+
+/** Why a name that could be an id of the hub is none: something on this machine that is no folder has the name, or its first part. Null if nothing has. */
+export function namesakeProblem(asked: string): string | null {
+  const [there, parent] = [statIfThere(asked), dirname(asked)];
+  if (there?.isDirectory() === true) return null;
+  if (there !== undefined) return `${asked} is ${kindOf(there)}, not the folder of a model`;
+  const above = statIfThere(parent);
+  return above === undefined || above.isDirectory() ? null : `${asked} is not the folder of a model, because ${parent} is ${kindOf(above)}`;
+}
+
+function kindOf(there: Stats): string {
+  return there.isFile() ? 'a file' : there.isFIFO() ? 'a pipe' : there.isSocket() ? 'a socket' : 'a device';
 }
 
 /** Files at the top of a repository that describe a model, and its weights. Pickled weights can run code, so they are never read. */

@@ -2,7 +2,7 @@
 import { closeSync, existsSync, readdirSync, readSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { hubCacheFolder } from '../data/hub-cache.ts';
-import { isOffline, parseHubModel } from '../data/hub-model.ts';
+import { isOffline, namesakeProblem, parseHubModel } from '../data/hub-model.ts';
 import { jsonObjectAt, modelFacts } from '../files/model-facts.ts';
 import { ConfigError } from '../core/errors.ts';
 import { openRegularFileSync, statIfThere } from '../files/regular-file.ts';
@@ -35,9 +35,13 @@ export function checkModel(asked: string, variables: Variables): ModelCheck {
   const path = modelFolder(asked, variables);
   const nothing = { bytes: null, shape: readModelShape(path), window: null };
   const stat = statIfThere(path);
-  if (stat === undefined && parseHubModel(path) !== null) return { ...nothing, findings: [absentFinding(path, nothing.shape, variables)] };
+  if (stat === undefined && parseHubModel(path) !== null && namesakeProblem(path) === null)
+    return { ...nothing, findings: [absentFinding(path, nothing.shape, variables)] };
   if (stat?.isDirectory() !== true) {
-    return { ...nothing, findings: [missing('model', `${path} is not a folder`, 'set [model].path to a Hugging Face model folder or a hub id')] };
+    return {
+      ...nothing,
+      findings: [missing('model', namesakeProblem(path) ?? `${path} is not a folder`, 'set [model].path to a Hugging Face model folder or a hub id')],
+    };
   }
   const { config, contextLength: window } = modelFacts(path);
   const bytes = weightFiles(path).reduce((sum, name) => sum + (statSync(join(path, name), { throwIfNoEntry: false })?.size ?? 0), 0);

@@ -7,22 +7,21 @@ import { modelPath } from '../../data/bundled-models.ts';
 import { cachedModel } from '../../data/cached-model.ts';
 import { hubToken } from '../../data/hub-connection.ts';
 import { hubCacheFolder } from '../../data/hub-cache.ts';
-import { downloadedModel, fetchHubModel, parseHubModel } from '../../data/hub-model.ts';
+import { downloadedModel, fetchHubModel, type HubModelName, namesakeProblem, parseHubModel } from '../../data/hub-model.ts';
+import { statIfThere } from '../../files/regular-file.ts';
 import { adapterConfig } from '../../files/model-facts.ts';
 import type { Surroundings } from '../surroundings.ts';
 import { bytesText, plural } from '../../reports/text/number-text.ts';
 import { checkModel } from '../engine/open-engine.ts';
 import type { PolicySpec } from './policy-spec.ts';
 import { EMBEDDED } from './providers.ts';
-import { statIfThere } from '../../files/regular-file.ts';
 
 /**
  * `asked`: a directory, a bundled model, or `owner/name[@revision]`. Only the last becomes another path. Throws ConfigError for a model that is not available or
  * cannot be used.
  */
 export async function localModel(asked: string, surroundings: Surroundings): Promise<string> {
-  if (isFolder(modelPath(asked))) return asked;
-  const hubModel = parseHubModel(asked);
+  const hubModel = hubName(asked);
   if (hubModel === null) return asked;
   const { variables: env, secrets, signal, warn } = surroundings;
   const token = hubToken(env);
@@ -58,7 +57,7 @@ export type ModelHere =
   | { readonly path: null; readonly toDownload: string };
 
 export async function modelHere(asked: string, env: Surroundings['variables']): Promise<ModelHere> {
-  const hubModel = isFolder(modelPath(asked)) ? null : parseHubModel(asked);
+  const hubModel = hubName(asked);
   if (hubModel === null) return { path: asked, toDownload: null };
   const directory = await downloadedModel(hubModel, env);
   if (directory === null) return { path: null, toDownload: asked };
@@ -70,6 +69,14 @@ export async function modelHere(asked: string, env: Surroundings['variables']): 
 export async function localPolicy(spec: PolicySpec, surroundings: Surroundings): Promise<PolicySpec> {
   const { provider, model } = spec;
   return provider === EMBEDDED && model !== undefined ? { ...spec, model: await localModel(model, surroundings) } : spec;
+}
+
+/** The name on the hub of a model that is no folder here; null for a folder, and for what cannot be such a name. Throws ConfigError if something else here has the name. */
+function hubName(asked: string): HubModelName | null {
+  const name = isFolder(modelPath(asked)) ? null : parseHubModel(asked);
+  const problem = name === null ? null : namesakeProblem(asked);
+  if (problem !== null) throw new ConfigError(`${problem}. Give a folder, or the id of a model on the hub`);
+  return name;
 }
 
 /** `owner/name` may also be meant as a folder of this machine whose name has a slip. */
