@@ -5,13 +5,14 @@ import { recordedRun } from '../../sessions/evaluation/recorded-run.ts';
 import { flagOf } from '../options/option.ts';
 import { DISPLAY, EVAL_OPTIONS, type Settings } from './eval-options.ts';
 import { type PlannedRun, readTomlConfig } from './toml-config.ts';
+import { shellCommand } from '../../reports/text/own-command.ts';
 
 /** Throws ConfigError if the target is a run, the file is missing, or options set what the runs of a file set. */
 export async function planRuns(target: string, settings: Settings): Promise<readonly PlannedRun[]> {
   const recorded = recordedRun(target);
   if (recorded !== null) {
     throw new ConfigError(
-      `${target} is a run of ${recorded.envId}, not an environment. Continue it with vf-eval ${recorded.envId} -R ${target} and the options that started it.`,
+      `${target} is a run of ${recorded.envId}, not an environment. Continue it with ${shellCommand(['vf-eval', recorded.envId, '-R', target])} and the options that started it.`,
     );
   }
   if (!isFileOfRuns(target)) return [{ name: settings.name ?? null, envId: target, settings }];

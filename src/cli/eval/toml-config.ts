@@ -11,6 +11,7 @@ import { expandAblation, refuseEqualRuns } from '../../sessions/expand-ablation.
 import { checkRoleTables } from '../../sessions/roles/check-role-tables.ts';
 import { keyOf, type Option } from '../options/option.ts';
 import { DISPLAY, EVAL_OPTIONS, type Settings } from './eval-options.ts';
+import { shellCommand } from '../../reports/text/own-command.ts';
 
 export interface PlannedRun {
   /** Its name in the file, or its swept values; null for a run without a name. */
@@ -50,7 +51,7 @@ export async function readTomlConfig(path: string): Promise<readonly PlannedRun[
     );
   }
   if (isObject(document['environment']) || typeof document['preset'] === 'string')
-    throw new ConfigError(`${path} is a file of trainings: it names an [environment] or a preset. Run it with vf-train ${path}.`);
+    throw new ConfigError(`${path} is a file of trainings: it names an [environment] or a preset. Run it with ${shellCommand(['vf-train', path])}.`);
   assertKnownKeys(document, [...RUN_KEYS, 'eval', 'ablation'], path);
   const { eval: _evals, ablation: _ablations, ...globalTable } = document;
   const globals = settingsOf(globalTable, path);

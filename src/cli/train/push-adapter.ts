@@ -8,7 +8,7 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { openPush, upload } from '../push.ts';
 import type { TrainArguments } from './train-arguments.ts';
-import { displayPath, ownCommand } from '../../reports/text/own-command.ts';
+import { nearbyPath, ownCommand } from '../../reports/text/own-command.ts';
 import { baseFacts } from '../../reports/training/base-facts.ts';
 
 /** Where an adapter is pushed, and which of the run's: that of the last step, or the one in `best/`. */
@@ -48,7 +48,7 @@ export async function pushFinished(push: NonNullable<TrainArguments['push']>, op
 }
 
 function failedText(directory: string, target: string, which: AdapterPush['which']): string {
-  const again = ownCommand('vf-train', ['-R', displayPath(directory), '--push', target, ...(which === 'best' ? ['--push-best'] : [])]);
+  const again = ownCommand('vf-train', ['-R', nearbyPath(directory), '--push', target, ...(which === 'best' ? ['--push-best'] : [])]);
   return `the run is finished and kept; this pushes it again: ${again}`;
 }
 

@@ -7,7 +7,7 @@ import { trainingComparisonMarkdown } from '../../reports/comparison/training-co
 import { trainingComparisonText } from '../../reports/comparison/training-comparison-text.ts';
 import { renderConfig } from '../../reports/training/render-config.ts';
 import { countText, durationText, meanText, plural } from '../../reports/text/number-text.ts';
-import { displayPath, ownCommand } from '../../reports/text/own-command.ts';
+import { displayPath, nearbyPath, ownCommand } from '../../reports/text/own-command.ts';
 import { paintFor } from '../../reports/text/paint.ts';
 import { escapeControls, jsonLine, printable } from '../../reports/text/terminal-text.ts';
 import type { TrainingComparison } from '../../schemas/training-comparison.ts';
@@ -96,7 +96,7 @@ class AblationPlayer {
       this.#note(`found no earlier ablation "${name}" under ${displayPath(runsFolder)}; starting a new one`);
     if (leftOut.length > 0)
       this.#note(
-        `the file no longer describes ${leftOut.slice(0, 3).join(', ')}${leftOut.length > 3 ? ` and ${plural(leftOut.length - 3, 'further run')}` : ''}: left out of the table, and kept in ${displayPath(runsFolder)}`,
+        `the file no longer describes ${leftOut.slice(0, 3).join(', ')}${leftOut.length > 3 ? ` and ${plural(leftOut.length - 3, 'further run')}` : ''}: left out of the table, and kept in ${nearbyPath(runsFolder)}`,
       );
     await using directory =
       earlier === null ? await AblationDirectory.create(runsFolder, id, record) : await AblationDirectory.reopen(earlier, records);
@@ -204,7 +204,7 @@ class AblationPlayer {
 
   #print(comparison: TrainingComparison, name: string, directory: string): void {
     const view = { columns: Math.max(100, process.stdout.columns ?? 0), paint: paintFor(process.stdout, { plain: this.#asked.given.display.plain }) };
-    const again = `${view.paint('dim', 'again      ')}${view.paint('cyan', ownCommand('vf-compare', [displayPath(directory)]))}`;
+    const again = `${view.paint('dim', 'again      ')}${view.paint('cyan', ownCommand('vf-compare', [nearbyPath(directory)]))}`;
     process.stdout.write(printable(this.#asked.context.redact(`\n${trainingComparisonText(comparison, name, view)}\n${again}\n`)));
   }
 

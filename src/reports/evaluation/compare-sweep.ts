@@ -4,7 +4,7 @@ import { compareRuns, haveSameRows } from '../../evaluate/compare-runs.ts';
 import { type Comparison, comparisonToWire } from '../../schemas/comparison.ts';
 import { pText, signedEstimate } from '../comparison/comparison-text.ts';
 import { intervalText, meanText, plural } from '../text/number-text.ts';
-import { displayPath, ownCommand } from '../text/own-command.ts';
+import { nearbyPath, ownCommand } from '../text/own-command.ts';
 import type { Paint } from '../text/paint.ts';
 import { clip, escapeControls } from '../text/terminal-text.ts';
 
@@ -57,7 +57,7 @@ export function sweepText({ runs, comparison }: SweepComparison, { columns, pain
     const figures = `${meanText(mean?.value ?? null).padStart(7)}   ${intervalText(mean).padEnd(17)}${difference.padEnd(28)}${p.padEnd(12)}`;
     return clip(`${name.padEnd(width)}${figures}${escapeControls(runs[i]!.name)}`, columns);
   });
-  const command = ownCommand('vf-compare', [sides[0]!.directory, sides[1]!.directory].map(displayPath));
+  const command = ownCommand('vf-compare', [sides[0]!.directory, sides[1]!.directory].map(nearbyPath));
   const method = `${isTested ? `p: McNemar's test, corrected for ${plural(pairs.length, 'comparison')}; what` : 'What'} differs and where:`;
   return `${[
     paint('bold', clip(`${plural(runs.length, 'run')} of ${escapeControls(sides[0]!.envId)} on the same ${plural(rows, 'row')}`, columns)),

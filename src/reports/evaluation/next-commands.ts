@@ -3,11 +3,11 @@ import { basename } from 'node:path';
 import { UNPLAYED } from '../../rollouts/rollout.ts';
 import type { Summary } from '../../schemas/summary.ts';
 import { isEnvironmentPath } from '../../registry/find-environment.ts';
-import { displayPath, type NextCommand, ownCommand, withoutOptions } from '../text/own-command.ts';
+import { nearbyPath, type NextCommand, ownCommand, withoutOptions } from '../text/own-command.ts';
 
 /** The same command with `-R DIRECTORY`, or with `-R` alone for a TOML file of runs. */
 export function resumeCommand(words: readonly string[], directory: string): string {
-  return ownCommand('vf-eval', [...words, '-R', ...(isFileOfRuns(words) ? [] : [displayPath(directory)])]);
+  return ownCommand('vf-eval', [...words, '-R', ...(isFileOfRuns(words) ? [] : [nearbyPath(directory)])]);
 }
 
 /** Continues a run that ended early; a run that reached its cost limit continues with a higher one, or without a limit if its cost is unknown. */
@@ -51,7 +51,7 @@ export function nextCommands(summary: Summary, { envId, words, policy, laptopMod
   if (summary.policyKind === 'tokens') {
     return [
       ...train,
-      { why: 'export these rollouts as training data', command: ownCommand('vf-export', [displayPath(summary.directory), '-o', 'rollouts.jsonl']) },
+      { why: 'export these rollouts as training data', command: ownCommand('vf-export', [nearbyPath(summary.directory), '-o', 'rollouts.jsonl']) },
     ];
   }
   return [];
@@ -62,7 +62,7 @@ function scoreAgain({ errors, directory }: Pick<Summary, 'errors' | 'directory'>
   if (isFileOfRuns(words) || !isEvery({ errors }, 'RewardError')) return [];
   const folder = words.flatMap((word, i) => (/^--env-dir-path(=|$)/.test(word) ? [word, ...(word.includes('=') ? [] : [words[i + 1]!])] : []));
   const command = ownCommand('vf-score', [
-    displayPath(directory),
+    nearbyPath(directory),
     '--failed',
     '--in-place',
     ...(isEnvironmentPath(envId) ? ['--env', envId] : []),

@@ -1,7 +1,7 @@
 /** Describes the changes of a scoring. */
 import type { ScoreResult } from '../../evaluate/score-options.ts';
 import type { WireMetadata } from '../../schemas/results.ts';
-import { displayPath } from '../text/own-command.ts';
+import { displayPath, nearbyPath, ownCommand } from '../text/own-command.ts';
 import { countText, meanText, plural } from '../text/number-text.ts';
 import { factLines } from '../text/report.ts';
 
@@ -39,7 +39,7 @@ export function scoredText({ run, directory, result, after }: ScoredRun): string
 }
 
 function incompleteText(run: string, { num_finished: finished, num_errored: failed, num_planned: planned }: WireMetadata): string {
-  return `${countText(finished + failed)} of ${plural(planned, 'rollout')} are on file. vf-eval -R ${displayPath(run)} plays the rest; then score the run again`;
+  return `${countText(finished + failed)} of ${plural(planned, 'rollout')} are on file. ${ownCommand('vf-eval', ['-R', nearbyPath(run)])} plays the rest; then score the run again`;
 }
 
 function leftOut(label: string, n: number, why: string): [string, string][] {

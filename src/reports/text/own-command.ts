@@ -3,6 +3,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 import { packageRoot } from '../../data/package-root.ts';
+import { redactUrl } from '../../transport/redact.ts';
 import { transportSettings } from '../../transport/transport-settings.ts';
 import { escapeControls } from './terminal-text.ts';
 
@@ -31,15 +32,37 @@ export function ownCommand(
   return shellCommand([...launcher, ...words]);
 }
 
-/** Joins arguments into a POSIX shell command, with quotes only around arguments that need them. */
+/**
+ * Joins arguments into a shell command, with quotes only around arguments that need them. Secrets of URLs are hidden before the quotes are there, which they could take along.
+ * An argument with characters that a terminal acts on is written as `$'...'`, which bash, zsh and ksh read back as the same argument.
+ */
 export function shellCommand(words: readonly string[]): string {
-  return words.map((word) => (/^[\w@%+=:,./^-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(' ');
+  return words.map((word) => shellWord(redactUrl(word))).join(' ');
+}
+
+function shellWord(word: string): string {
+  if (/^[\w@%+=:,./^-]+$/.test(word)) return word;
+  if (escapeControls(word) === word) return `'${word.replaceAll("'", `'\\''`)}'`;
+  return `$'${Array.from(word, dollarQuoted).join('')}'`;
+}
+
+/** One character between the quotes of `$'...'`. */
+function dollarQuoted(char: string): string {
+  if (char === '\\' || char === "'") return `\\${char}`;
+  return escapeControls(char)
+    .replace(/^\\u\{([\da-f]+)\}$/, (_, code: string) => `\\U${code.padStart(8, '0')}`)
+    .replace(/^\\x([89][\da-f]|ad)$/, '\\u00$1');
 }
 
 /** The path relative to the working directory if it is inside it, otherwise unchanged. */
 export function displayPath(path: string): string {
+  return escapeControls(nearbyPath(path));
+}
+
+/** As `displayPath`, for a word of a command, which `shellCommand` escapes. */
+export function nearbyPath(path: string): string {
   const near = relative(process.cwd(), path);
-  return escapeControls(near === '' ? '.' : near.startsWith('..') || isAbsolute(near) ? path : near);
+  return near === '' ? '.' : near.startsWith('..') || isAbsolute(near) ? path : near;
 }
 
 /** The words without these options and their values, written as `--name value`, `--name=value`, `-n value` or `-nvalue`. */

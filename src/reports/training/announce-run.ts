@@ -7,7 +7,7 @@ import { givenRunName } from '../../schemas/run-name.ts';
 import { ENVIRONMENT_CREDIT } from '../../trainer/config/own-credit.ts';
 import { demonstrationSources, supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { redactUrl } from '../../transport/redact.ts';
-import { displayPath, shellCommand } from '../text/own-command.ts';
+import { displayPath, nearbyPath, shellCommand } from '../text/own-command.ts';
 import { plural } from '../text/number-text.ts';
 import { factLines } from '../text/report.ts';
 
@@ -72,8 +72,8 @@ function methodText({ algorithm: { loss, advantage } }: TrainingConfig): string 
 function curveCommands({ logging: { tensorboard, wandb } }: TrainingConfig, directory: string | null): string[] {
   if (directory === null) return [];
   return [
-    ...(tensorboard ? [shellCommand(['tensorboard', '--logdir', displayPath(join(directory, 'tensorboard'))])] : []),
-    ...(wandb === null ? [] : [`${shellCommand(['wandb', 'sync', displayPath(join(directory, 'wandb'))])} (wandb beta sync --live: during the run)`]),
+    ...(tensorboard ? [shellCommand(['tensorboard', '--logdir', nearbyPath(join(directory, 'tensorboard'))])] : []),
+    ...(wandb === null ? [] : [`${shellCommand(['wandb', 'sync', nearbyPath(join(directory, 'wandb'))])} (wandb beta sync --live: during the run)`]),
   ];
 }
 

@@ -7,7 +7,7 @@ import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { bundledModels, bundledName } from '../../data/bundled-models.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
-import { displayPath, type NextCommand, ownCommand, shellCommand } from '../text/own-command.ts';
+import { nearbyPath, type NextCommand, ownCommand, shellCommand } from '../text/own-command.ts';
 import { serverAdapterDir } from '../../trainer/config/server-adapter-dir.ts';
 import type { Preset } from '../../trainer/config/preset.ts';
 import { serverRoot } from '../../core/server-url.ts';
@@ -44,7 +44,7 @@ function trainAgain({ collapse, directory, baseModel }: TrainingSummary): NextCo
 /** The settings of a run, for a new one. On another machine, a bundled model is in another place. */
 function settingsWords(directory: string, baseModel: string): string[] {
   const bundled = bundledName(baseModel);
-  return [displayPath(join(directory, 'config.toml')), ...(bundled === null ? [] : ['-m', bundled])];
+  return [nearbyPath(join(directory, 'config.toml')), ...(bundled === null ? [] : ['-m', bundled])];
 }
 
 /** The best adapter, if evaluations say that the run ended worse. */
@@ -99,7 +99,7 @@ export function restingNotice(resting: readonly string[], model: string): string
 
 /** `flags`: those with which it helps. */
 export function resumeCommand(directory: string, flags: readonly string[] = []): string {
-  return ownCommand('vf-train', ['-R', displayPath(directory), ...flags]);
+  return ownCommand('vf-train', ['-R', nearbyPath(directory), ...flags]);
 }
 
 /** The server runs on without the run's adapters. It takes the folder under the name that its last version had; of a run, it may see `adapters` alone, under another path. */
@@ -107,7 +107,7 @@ function afterUnloading(summary: TrainingSummary & { readonly adapter: string },
   const { apiKeyVar } = config.policy;
   const seen = serverAdapterDir(config.publish.serverAdapterDir, summary.directory);
   const copy =
-    seen === null ? [] : [shellCommand(['cp', '-r', displayPath(summary.adapter), displayPath(join(summary.directory, 'adapters', summary.model))])];
+    seen === null ? [] : [shellCommand(['cp', '-r', nearbyPath(summary.adapter), nearbyPath(join(summary.directory, 'adapters', summary.model))])];
   const path = seen === null ? resolve(summary.adapter) : `${seen}/${summary.model}`;
   const key = apiKeyVar === null ? [] : ['-H', `"authorization: Bearer $${apiKeyVar}"`];
   const body = JSON.stringify({ lora_name: summary.model, lora_path: path });
@@ -129,7 +129,7 @@ function afterLaunched(summary: TrainingSummary, config: Config, adapter: string
     '--max-lora-rank',
     String(maxLoraRank(config.lora.rank)),
     '--lora-modules',
-    `${model}=${displayPath(adapter)}`,
+    `${model}=${nearbyPath(adapter)}`,
   ];
   return [
     { why: 'serve the adapter', command: shellCommand(['vllm', 'serve', baseModel, ...lora]) },
@@ -164,7 +164,7 @@ function isDownloaded(path: unknown): boolean {
 }
 
 function evaluatedHere(config: Config, { adapter, rows = Infinity }: NextOptions & { readonly adapter: string }): NextCommand {
-  const evaluate = [...environmentWords(config), '-n', String(Math.min(MOST_ROWS, rows)), '-p', 'embedded', '-m', displayPath(adapter)];
+  const evaluate = [...environmentWords(config), '-n', String(Math.min(MOST_ROWS, rows)), '-p', 'embedded', '-m', nearbyPath(adapter)];
   return { why: 'evaluate the adapter here', command: ownCommand('vf-eval', evaluate) };
 }
 

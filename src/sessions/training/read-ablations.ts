@@ -10,6 +10,7 @@ import { isRunName, nameEndingIn, RUN_NAME_TITLE } from '../../schemas/run-name.
 import type { ConfigLayer } from '../../trainer/config/resolve-config.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { expandAblation } from '../expand-ablation.ts';
+import { shellCommand } from '../../reports/text/own-command.ts';
 
 type Table = Readonly<Record<string, unknown>>;
 
@@ -42,8 +43,8 @@ export function trainingDocument(path: string, isOneOfSeveral: boolean): Table {
   const runs = ['eval', 'ablation'].find((key) => Array.isArray(document[key]));
   if (runs === undefined || (isTrainingAblation(document) && isOneOfSeveral)) return document;
   if (runs === 'ablation' && isTrainingAblation(document))
-    throw new ConfigError(`${path} describes several trainings ([[ablation]]). Run them with vf-train ${path}.`);
-  throw new ConfigError(`${path} is an evaluation file ([[${runs}]]). Run it with vf-eval ${path}.`);
+    throw new ConfigError(`${path} describes several trainings ([[ablation]]). Run them with ${shellCommand(['vf-train', path])}.`);
+  throw new ConfigError(`${path} is an evaluation file ([[${runs}]]). Run it with ${shellCommand(['vf-eval', path])}.`);
 }
 
 /** Empty for a file without `[[ablation]]`, and for one of evaluations. Throws ConfigError for tables that describe no runs. */

@@ -28,6 +28,7 @@ import { placedEnvironment } from './placed-environment.ts';
 import { trainingDocument } from './read-ablations.ts';
 import { checkRollouts, stepsOfRollouts, withSupervisedSteps } from './count-steps.ts';
 import { isObject } from '../../schemas/is-object.ts';
+import { shellCommand } from '../../reports/text/own-command.ts';
 
 type Table = ConfigLayer['table'];
 
@@ -128,7 +129,7 @@ async function askedLayers({ target, preset, ablationRun, ...searched }: Trainin
   if (target === null) return preset === null ? [] : [presetLayer(presetNamed(preset, null))];
   if (!target.endsWith('.toml')) {
     if (existsSync(trainingPaths(target).run))
-      throw new ConfigError(`${target} is the folder of a run; resume it: vf-train -R ${target}, or in code the option resume`);
+      throw new ConfigError(`${target} is the folder of a run; resume it: ${shellCommand(['vf-train', '-R', target])}, or in code the option resume`);
     const layers = preset === null ? [] : [presetLayer(presetNamed(preset, target))];
     return [...layers, { source: 'command line', table: { environment: { id: target } } }];
   }

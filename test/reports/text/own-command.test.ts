@@ -1,8 +1,10 @@
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { packageRoot } from '../../../src/data/package-root.ts';
-import { ownCommand } from '../../../src/reports/text/own-command.ts';
+import { ownCommand, shellCommand } from '../../../src/reports/text/own-command.ts';
+import { redactUrl } from '../../../src/transport/redact.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 
 class Tree extends TemporaryFolder {
@@ -50,5 +52,36 @@ describe('ownCommand', () => {
     using tree = new Tree();
     tree.folder('node_modules/vf-search');
     expect(ownCommand('vf-eval', ['x'], { cwd: tree.path, path: '' })).toBe(`node ${join(packageRoot(), 'bin/vf-eval.js')} x`);
+  });
+});
+
+describe('shellCommand', () => {
+  const readBack = (words: readonly string[]) =>
+    execFileSync('bash', ['-c', `printf '%s\\0' ${shellCommand(words)}`], { encoding: 'utf8', env: { ...process.env, LC_ALL: 'C.UTF-8' } })
+      .split('\0')
+      .slice(0, -1);
+
+  it('is read back by bash as the same words, with nothing that a terminal acts on', () => {
+    const words = [
+      "it's",
+      'a b',
+      '$(x)',
+      '',
+      'line\nbreak\x1b[31m',
+      "\x1b0 \\n it's",
+      'over\u202eride',
+      '\x07 literal \\x9b \\u{e0041}',
+      '\u009bc',
+      '\u{e0041}1',
+      '\t`"',
+    ];
+    expect(readBack(words)).toEqual(words);
+    // oxlint-disable-next-line no-control-regex -- control characters are what this is about
+    expect(shellCommand(words)).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202e]/);
+  });
+
+  it('hides the secrets of URLs before it quotes, so that every quote stays', () => {
+    const words = ['-b', 'http://h/v1?sig=0123456789', '-m', 'x$(touch PWNED)', "http://h/?a=1&key=it's secret", 'http://u:pw@h/ x'];
+    expect(redactUrl(shellCommand(words))).toBe("-b 'http://h/v1?sig=***' -m 'x$(touch PWNED)' 'http://h/?a=1&key=*** secret' 'http://***@h/ x'");
   });
 });
