@@ -106,6 +106,19 @@ describe('POST /reset and /step', () => {
     await slow.catch(() => {});
   });
 
+  it('keep an episode whose environment is at work for longer than an episode may be idle, and count from its answer', async () => {
+    const gate = Promise.withResolvers<void>();
+    await using server = await environmentClient(new TalkEnv({ onStep: () => gate.promise }), { idleTimeoutMs: 150 });
+    await server.post('/reset', { episode_id: 'mine' });
+    const answer = server.post('/step', { action: { text: 'hi;' }, episode_id: 'mine' });
+    // Begun later, it is idle for a shorter time.
+    await server.post('/reset', { episode_id: 'other' });
+    await until(async () => (await server.get('/health'))[1].episodes === 1);
+    gate.resolve();
+    expect(await answer).toMatchObject([200, { done: false }]);
+    expect(await server.get('/state?episode_id=mine')).toMatchObject([200, { step_count: 1, done: false }]);
+  });
+
   it('forget an episode that nobody uses', async () => {
     await using server = await environmentClient(new TalkEnv(), { idleTimeoutMs: 30 });
     await server.post('/reset', { episode_id: 'mine' });
