@@ -163,6 +163,7 @@ export class PublishError extends VfError {
 interface TrainingErrorDetails {
   readonly failedRollouts: number;
   readonly resumeFlags: readonly string[] | null;
+  readonly correct: string | null;
 }
 
 /** A training run had to stop: nothing left to train on, an alarm, too many failures. Its checkpoints contain the training so far. */
@@ -172,11 +173,17 @@ export class TrainingError extends VfError {
   readonly failedRollouts: number;
   /** The flags with which `-R` helps; empty if it needs none, null if it would end the same way. */
   readonly resumeFlags: readonly string[] | null;
+  /** What the user must correct before `-R` helps, such as the path of a module; null if it is nothing that a name says. */
+  readonly correct: string | null;
 
-  constructor(message: string, { failedRollouts = 0, resumeFlags = [], ...options }: VfErrorOptions & Partial<TrainingErrorDetails> = {}) {
+  constructor(
+    message: string,
+    { failedRollouts = 0, resumeFlags = [], correct = null, ...options }: VfErrorOptions & Partial<TrainingErrorDetails> = {},
+  ) {
     super(message, options);
     this.failedRollouts = failedRollouts;
     this.resumeFlags = resumeFlags;
+    this.correct = correct;
   }
 }
 

@@ -73,8 +73,8 @@ export interface Credit {
     /** Gets the tag that each token is written in. @default false */
     readonly kinds?: boolean;
   };
-  /** Called once a step that played rollouts, in order. */
-  assign(batch: CreditBatch): CreditAssignment | Promise<CreditAssignment>;
+  /** Called once a step that played rollouts, in order. Not async, as a loss is not. */
+  assign(batch: CreditBatch): CreditAssignment;
   /** Writes what later steps depend on, such as running means, into a folder of a checkpoint. @default it has no state */
   saveState?(directory: string): Promise<void>;
   /** Reads what `saveState` wrote. Called before the first step of a run that goes on from a checkpoint. */

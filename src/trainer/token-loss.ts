@@ -68,6 +68,8 @@ export interface TokenLossBatch {
    * tags. [N] if needed.
    */
   readonly kinds?: readonly string[];
+  /** Whose tokens each sequence has: `<example id>/<index>`. [B] @default unknown */
+  readonly rolloutIds?: readonly string[];
   /** The role that wrote each sequence. [B] @default one role */
   readonly roles?: readonly string[];
 }

@@ -138,6 +138,8 @@ export interface TrainingOutcome {
   readonly resumable: boolean;
   /** The flags with which -R helps; null if it would end the same way. @default none are needed */
   readonly resumeFlags?: readonly string[] | null;
+  /** What the user must correct before -R helps, such as the path of a module. @default null: nothing */
+  readonly correct?: string | null;
   /** Replicas that did not serve the version when the run ended, as URLs without `/v1`. @default none */
   readonly resting?: readonly string[];
 }

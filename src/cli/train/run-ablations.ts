@@ -179,10 +179,10 @@ class AblationPlayer {
         ({ summary } = await concludeTraining(ended, { variables: process.env, redact: context.redact, warn: (line) => this.#note(line) }));
       },
     });
-    const { reason, message, resumeFlags = [] } = outcome;
+    const { reason, message, resumeFlags = [], correct = null } = outcome;
     const ended: TrainingSummary = summary!;
     // Its flags would continue the run with settings of its own, in no group of the table.
-    if (resumeFlags?.includes('--allow-changes') === true || ended.collapse !== undefined) this.#diverged.push(planned);
+    if ((correct === null && resumeFlags?.includes('--allow-changes') === true) || ended.collapse !== undefined) this.#diverged.push(planned);
     if (reason === 'interrupted') this.#interrupt();
     if (reason === 'stopped' && this.#code === EXIT.done) this.#code = cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
     const spent = cost === null ? {} : { usd: cost.usd };

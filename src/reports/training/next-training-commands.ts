@@ -22,6 +22,8 @@ interface NextOptions {
   readonly presets: readonly Preset[];
   /** The flags with which `-R` helps; null if it would end the same way. @default none */
   readonly resumeFlags?: readonly string[] | null;
+  /** What must be corrected before `-R` helps. @default nothing */
+  readonly correct?: string | null;
   /** Replicas that did not serve when the run ended, as URLs without `/v1`. @default none */
   readonly resting?: readonly string[];
 }
@@ -64,8 +66,14 @@ function bestFirst({ best, heldOut, resumable, ...summary }: TrainingSummary, co
 function afterRun(summary: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
   const { resumable, directory, adapter, collapse, reason } = summary;
   if (resumable && collapse !== undefined && reason === 'stopped') return [];
-  const { resumeFlags = [] } = options;
-  if (resumable && resumeFlags !== null) return [{ why: 'continue this run', command: resumeCommand(directory, resumeFlags) }];
+  const { resumeFlags = [], correct = null } = options;
+  if (resumable && resumeFlags !== null)
+    return [
+      {
+        why: correct === null ? 'continue this run' : `correct ${displayPath(correct)}, then continue this run`,
+        command: resumeCommand(directory, resumeFlags),
+      },
+    ];
   if (adapter === null) return [];
   const baseUrl = servingUrl(config, options);
   if (baseUrl !== undefined && config.policy.keepAdapter)

@@ -12,7 +12,9 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { ENVIRONMENT_CREDIT } from '../../trainer/config/own-credit.ts';
 import type { CreditFactory, OwnCredit } from '../../trainer/credit.ts';
 import { openCredit } from '../../trainer/credit/registry.ts';
+import type { TriedRows } from '../../trainer/credit/made-up-rollouts.ts';
 import { tryCredit } from '../../trainer/credit/try-credit.ts';
+import { tryLosses } from '../../trainer/loop/try-losses.ts';
 import { assertRoleHasValues, withPlayedRoles } from '../../trainer/losses/loss-roles.ts';
 import { lossTerms } from '../../trainer/losses/loss-terms.ts';
 import type { LossTerm, PlayedRoles } from '../../trainer/token-loss.ts';
@@ -68,10 +70,10 @@ export interface SourceOptions extends Partial<DemonstrationOptions> {
   readonly played?: PlayedRoles | null;
 }
 
-/** Throws ConfigError for an unknown loss, wrong settings, or a module that cannot be imported. */
+/** Throws ConfigError for an unknown loss, wrong settings, or a module that cannot be imported or fails on made-up rollouts. */
 export async function openLosses(
   config: TrainingConfig,
-  { limits }: Environment,
+  environment: Environment,
   { played = null }: Pick<SourceOptions, 'played'> = {},
 ): Promise<LossTerm[]> {
   const used = [
@@ -80,7 +82,11 @@ export async function openLosses(
   ];
   const modules = new Map<string, LossFactory>();
   for (const { use, key } of used) if (isModulePath(use)) modules.set(use, (await moduleFunction(use, 'createLoss', key)) as LossFactory);
-  return lossTerms(config, { algorithm: config.algorithm, responseTokens: limits.responseTokens }, modules, played);
+  const context = { algorithm: config.algorithm, responseTokens: environment.limits.responseTokens };
+  const open = () => lossTerms(config, context, modules, played);
+  const losses = open();
+  if (modules.size > 0) await tryLosses(open(), config, triedRows(environment));
+  return losses;
 }
 
 interface OwnCreditOptions extends Pick<SourceOptions, 'hasModule'>, Partial<Pick<JointOptions, 'credit'>> {
@@ -91,12 +97,16 @@ interface OwnCreditOptions extends Pick<SourceOptions, 'hasModule'>, Partial<Pic
 /** The credit of the caller, a module or the environment, tried on made-up rollouts; null for a built-in one. Throws ConfigError, before any server is started. */
 export async function openOwnCredit(config: TrainingConfig, options: OwnCreditOptions = {}): Promise<OwnCredit | null> {
   const own = await foundCredit(config, options);
-  const { environment } = options;
+  if (own === null) openCredit(config, own);
+  else await tryCredit(own, config, triedRows(options.environment));
+  return own;
+}
+
+/** What made-up rollouts take from the real rows and metrics. */
+function triedRows(environment: Environment | undefined): TriedRows {
   const train = environment === undefined ? null : trainingRows(environment);
   const rows = train === null ? [] : Array.from({ length: Math.min(2, train.length) }, (_, i) => train.at(i));
-  if (own === null) openCredit(config, own);
-  else await tryCredit(own, config, { rows, metrics: environment?.rubric.names ?? [] });
-  return own;
+  return { rows, metrics: environment?.rubric.names ?? [] };
 }
 
 async function foundCredit(config: TrainingConfig, { hasModule = true, credit }: OwnCreditOptions): Promise<OwnCredit | null> {

@@ -4,10 +4,11 @@
  */
 import { namesIn } from '../../files/if-there.ts';
 import { untilAborted } from '../../core/abort.ts';
-import { ConfigError, ownCodeText, RewardError, TimeoutError, TrainingError, VfError } from '../../core/errors.ts';
+import { ConfigError, ownCodeText, RewardError, TimeoutError, VfError } from '../../core/errors.ts';
 import { deadlineOf } from '../../rollouts/deadline.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { assertNotAsync, moduleFault } from '../config/module-fault.ts';
 import {
   type Advantage,
   type Credit,
@@ -30,12 +31,13 @@ export function checkedCredit(createCredit: CreditFactory, config: TrainingConfi
     );
   return {
     ...(credit.needs === undefined ? {} : { needs: credit.needs }),
-    async assign(batch) {
+    assign(batch) {
       if (batch.groups.length === 0) return { advantages: [] };
       const given = frozen(batch);
-      const assigned = await own('assign', () => credit.assign(given));
+      const assigned = ownCode(() => credit.assign(given), 'assign', module);
+      assertNotAsync(assigned, { method: 'assign of the credit', module, shape: '{ advantages }' });
       const problem = isObject(assigned) ? assignmentProblem(assigned, batch) : 'it must be { advantages }';
-      if (problem !== null) throw new ConfigError(`assign of the credit ${module} returned a wrong value in step ${batch.step}: ${problem}`);
+      if (problem !== null) throw moduleFault(`assign of the credit ${module} returned a wrong value in step ${batch.step}: ${problem}`, module);
       const { constantReason = `the credit ${advantage.use} gave every rollout 0, or left it out` } = assigned;
       return withConstantGroups({ ...assigned, constantReason }, batch, constantGroups);
     },
@@ -95,7 +97,7 @@ function frozen(batch: CreditBatch): CreditBatch {
   return Object.freeze(batch);
 }
 
-type OwnMethod = <T>(method: (typeof METHODS)[number], run: () => T | Promise<T>) => Promise<T>;
+type OwnMethod = (method: (typeof METHODS)[number], run: () => Promise<void>) => Promise<void>;
 
 /** Runs a method of the credit; an error of its own code names the module and the line that threw. A promise that never settles would hold the run without a word. */
 function ownMethods(module: string, { timeoutS, scoringTimeoutS }: TrainingConfig['rollouts']): OwnMethod {
@@ -108,24 +110,33 @@ function ownMethods(module: string, { timeoutS, scoringTimeoutS }: TrainingConfi
     try {
       return await untilAborted(run(), deadline.signal);
     } catch (cause) {
-      throw ownFault(cause, `${method} of the credit ${module}`);
+      throw ownFault(cause, method, module);
     }
   };
 }
 
-/** `creditBatch` hears the run's signal. */
+function ownCode<T>(run: () => T, method: (typeof METHODS)[number], module: string): T {
+  try {
+    return run();
+  } catch (cause) {
+    throw ownFault(cause, method, module);
+  }
+}
+
+/** A checkpoint is written to its end. */
 const UNSTOPPED = new AbortController().signal;
 
-function ownFault(cause: unknown, what: string): VfError {
-  if (cause instanceof TimeoutError) return new TrainingError(cause.message, { cause });
+function ownFault(cause: unknown, method: (typeof METHODS)[number], module: string): VfError {
+  const what = `${method} of the credit ${module}`;
+  if (cause instanceof TimeoutError) return moduleFault(cause.message, module, cause);
   // `groupAdvantages` was given a value that is not a number: an error of the credit, too.
-  if (cause instanceof RewardError) return new TrainingError(`${what} failed: ${cause.message}`, { cause });
+  if (cause instanceof RewardError) return moduleFault(`${what} failed: ${cause.message}`, module, cause);
   if (cause instanceof VfError) return cause;
   const advice =
     cause instanceof TypeError && FROZEN.test(cause.message)
       ? '. A batch must stay as it is: change a copy, such as [...group] or group.toSorted()'
       : '';
-  return new TrainingError(`${what} failed: ${ownCodeText(cause)}${advice}`, { cause });
+  return moduleFault(`${what} failed: ${ownCodeText(cause)}${advice}`, module, cause);
 }
 
 function assignmentProblem({ advantages, values = {}, constantReason = '' }: CreditAssignment, { groups }: CreditBatch): string | null {
@@ -154,7 +165,7 @@ const FORMS = 'must be a number, a list with a number for each turn, a Float64Ar
 
 /** Describes why it is not an advantage of the rollout; null if it is one. */
 export function advantageProblem(advantage: unknown, { turns, tokens }: CreditRollout): string | null {
-  if (advantage instanceof Promise) return 'is a promise; await it, with Promise.all for a list';
+  if (advantage instanceof Promise) return 'is a promise; it must be the value itself';
   const isPerToken = advantage instanceof Float64Array;
   if (advantage !== null && typeof advantage !== 'number' && !Array.isArray(advantage) && !isPerToken) return `${FORMS}; got ${shown(advantage)}`;
   if (isPerToken && advantage.length !== tokens) return `must have a number for each of its ${tokens} tokens, got ${advantage.length}`;

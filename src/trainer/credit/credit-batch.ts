@@ -2,7 +2,6 @@
  * Credits a batch: gives the finished rollouts to a credit, and makes sequences with an advantage for every token of what it says they are worth. Signs, the weights of
  * stale rollouts and masks of truncated ones are applied here, for every credit alike. The tokens of supervised rows have their weights.
  */
-import { cancelled, untilAborted } from '../../core/abort.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import {
   type Advantage,
@@ -29,12 +28,10 @@ export interface CreditOptions {
   readonly pass: LogProbPass;
   /** Null unless the credit or a loss needs them. @default null */
   readonly kinds?: TokenKinds | null;
-  /** Ends the wait for a credit that asks others. @default never */
-  readonly signal?: AbortSignal;
 }
 
 export async function creditBatch(credit: Credit, trajectories: readonly Trajectory[], options: CreditOptions): Promise<CreditedBatch> {
-  const { kinds = null, signal } = options;
+  const { kinds = null } = options;
   const withKinds = (sequence: TrainingSequence) => (kinds === null ? sequence : { ...sequence, kinds: kindsOf(sequence, kinds) });
   const demonstrations = trajectories.filter(isDemonstration).map((row) => [withKinds(demonstration(row))]);
   const played = byGroup(trajectories.filter((trajectory) => !isDemonstration(trajectory))).flat();
@@ -46,10 +43,7 @@ export async function creditBatch(credit: Credit, trajectories: readonly Traject
     members.map((member) => creditRollout(member, penalties?.get(member) ?? null, credit.needs?.kinds === true ? kinds : null)),
   );
   const credited = new Set(finished);
-  const assigning = credit.assign({ step, groups, failed: played.filter((trajectory) => !credited.has(trajectory)) });
-  const assigned = await (signal === undefined
-    ? assigning
-    : untilAborted(assigning, signal, () => cancelled(signal, `Stopped in the credit of step ${step}`)));
+  const assigned = credit.assign({ step, groups, failed: played.filter((trajectory) => !credited.has(trajectory)) });
   const sequences = groups.map((members, g) => members.flatMap((member, i) => sequenceOf(member, assigned.advantages[g]![i]!, config) ?? []));
   return {
     groups: [...sequences.filter((members) => members.length > 0).map((members) => members.map(withKinds)), ...demonstrations],

@@ -94,6 +94,7 @@ function batchOf(
     offsets: starts,
     logProbs: own.length === members.length ? logProbs : column((_, i) => current(i)),
     advantages: column(({ advantages }) => advantages),
+    rolloutIds: own.map((i) => members[i]!.trajectory.rolloutId),
     roles: own.map((i) => members[i]!.trajectory.role),
     ...(needs.old ? { oldLogProbs: column(({ oldLogProbs }, i) => oldLogProbs ?? current(i)) } : {}),
     ...(needs.reference ? { referenceLogProbs: column(({ referenceLogProbs }) => referenceLogProbs!) } : {}),

@@ -44,7 +44,7 @@ export async function trainStep(step: number, version: number, parts: StepParts)
   const pass = { backend, budget, temperature: temperatureOfStep(config, step), signal };
   const batch = await timer.measure('rollouts', () => source.take(step, signal));
   const work = await timer.measure('forward', () =>
-    creditBatch(credit, batch.trajectories, { config, step, kinds, signal, pass: (sequences, adapter) => logProbPass(sequences, adapter, pass) }),
+    creditBatch(credit, batch.trajectories, { config, step, kinds, pass: (sequences, adapter) => logProbPass(sequences, adapter, pass) }),
   );
   let isHeld = false;
   const hold = async () => {

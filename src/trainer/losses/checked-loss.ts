@@ -1,8 +1,9 @@
 /** A loss of a user's module, which no compiler has checked. A missing part, a wrong result or an error of its own becomes one line that names the module. */
-import { ConfigError, ownCodeText, TrainingError, VfError } from '../../core/errors.ts';
+import { ConfigError, ownCodeText, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { LossContext, LossFactory } from './registry.ts';
-import type { TokenLoss, TokenLossValue } from '../token-loss.ts';
+import { assertNotAsync, moduleFault } from '../config/module-fault.ts';
+import type { TokenLoss, TokenLossBatch, TokenLossValue } from '../token-loss.ts';
 
 /** @param module the name that the user gave, with its key: `./my-loss.ts (losses.mine.use)` */
 export function checkedLoss(createLoss: LossFactory, args: Readonly<Record<string, unknown>>, context: LossContext, module: string): TokenLoss {
@@ -11,13 +12,18 @@ export function checkedLoss(createLoss: LossFactory, args: Readonly<Record<strin
     needs: loss.needs,
     ...(loss.ignoresZeroAdvantages === undefined ? {} : { ignoresZeroAdvantages: loss.ignoresZeroAdvantages }),
     evaluate(batch, counts) {
-      const value = evaluated(() => loss.evaluate(batch, counts), module);
-      const problem = isObject(value) ? valueProblem(value, batch.logProbs.length) : 'it must be { loss, gradient, metrics }';
-      if (problem !== null) throw new ConfigError(`evaluate of the loss ${module} returned a wrong value: ${problem}`);
-      return value;
+      const value: unknown = evaluated(() => loss.evaluate(batch, counts), module);
+      assertNotAsync(value, { method: 'evaluate of the loss', module, shape: SHAPE });
+      if (!isObject(value)) throw moduleFault(`evaluate of the loss ${module} returned a wrong value: it must be ${SHAPE}`, module);
+      const found = value as unknown as TokenLossValue;
+      const problem = valueProblem(found, batch.logProbs.length) ?? numberProblem(found, batch);
+      if (problem !== null) throw moduleFault(`evaluate of the loss ${module} returned a wrong value: ${problem}`, module);
+      return found;
     },
   };
 }
+
+const SHAPE = '{ loss, gradient, metrics }';
 
 function created(createLoss: LossFactory, args: Readonly<Record<string, unknown>>, context: LossContext, module: string): TokenLoss {
   try {
@@ -41,11 +47,10 @@ function evaluated(evaluate: () => TokenLossValue, module: string): TokenLossVal
     return evaluate();
   } catch (cause) {
     if (cause instanceof VfError) throw cause;
-    throw new TrainingError(`evaluate of the loss ${module} failed: ${ownCodeText(cause)}`, { cause });
+    throw moduleFault(`evaluate of the loss ${module} failed: ${ownCodeText(cause)}`, module, cause);
   }
 }
 
-/** NaN is allowed: it drops its sequences. */
 function valueProblem({ loss, gradient, dEntropy, metrics }: TokenLossValue, tokens: number): string | null {
   if (typeof loss !== 'number') return `loss must be a number, got ${shown(loss)}`;
   for (const [name, values] of Object.entries({ gradient, ...(dEntropy === undefined ? {} : { dEntropy }) })) {
@@ -56,6 +61,36 @@ function valueProblem({ loss, gradient, dEntropy, metrics }: TokenLossValue, tok
   const wrong = Object.entries(metrics).find(([, metric]) => !isMetric(metric));
   if (wrong === undefined) return null;
   return `the metric "${wrong[0]}" must be { merge, value } with merge "sum", "min" or "max", or a mean: meanMetric(sum, count); got ${shown(wrong[1])}`;
+}
+
+/** The numbers of a batch, all of which a loss may read. */
+const COLUMNS = ['logProbs', 'advantages', 'oldLogProbs', 'referenceLogProbs', 'samplerLogProbs', 'entropy'] as const;
+
+/** Numbers that no backend can go on with. Not the module's fault if it was given such a number itself. */
+function numberProblem({ loss, gradient, dEntropy }: TokenLossValue, batch: TokenLossBatch): string | null {
+  if (COLUMNS.some((name) => batch[name]?.every(Number.isFinite) === false)) return null;
+  for (const [name, values] of Object.entries({ gradient, ...(dEntropy === undefined ? {} : { dEntropy }) })) {
+    // A backend computes in single precision.
+    const token = values.findIndex((value) => !Number.isFinite(Math.fround(value)));
+    if (token === -1) continue;
+    const given = COLUMNS.flatMap((column) => (batch[column] === undefined ? [] : [`${column} ${batch[column][token]}`]));
+    return `${name} must be finite in single precision, got ${values[token]} at ${placeOf(token, batch)} (${given.join(', ')})`;
+  }
+  return Number.isFinite(loss) ? null : `loss must be finite, got ${loss} for ${rolloutsOf(batch)}, whose numbers are all finite`;
+}
+
+function placeOf(token: number, { offsets, rolloutIds }: TokenLossBatch): string {
+  const sequence = offsets.findLastIndex((start) => start <= token);
+  const rollout = rolloutIds?.[sequence];
+  return `token ${token - offsets[sequence]!} of ${rollout === undefined ? `sequence ${sequence}` : `the rollout ${rollout}`}`;
+}
+
+/** Names a few of them. */
+function rolloutsOf({ offsets, rolloutIds }: TokenLossBatch): string {
+  const count = offsets.length - 1;
+  const named = rolloutIds?.slice(0, 3).join(', ');
+  if (named === undefined) return `a batch of ${count} sequences`;
+  return count === 1 ? `the rollout ${named}` : `the ${count} rollouts ${named}${count > 3 ? ', …' : ''}`;
 }
 
 function isMetric(metric: unknown): boolean {

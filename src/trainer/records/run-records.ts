@@ -129,7 +129,8 @@ export class RunRecords implements AsyncDisposable {
   async outcome(reason: TrainingOutcome['reason'], cause: Error | null): Promise<TrainingOutcome> {
     const { directory, config } = this.#run;
     const failed = reason === 'interrupted' ? this.#failed.size : 0;
-    const { failedRollouts, resumeFlags } = cause instanceof TrainingError ? cause : { failedRollouts: failed, resumeFlags: [] };
+    const ended = cause instanceof TrainingError ? cause : { failedRollouts: failed, resumeFlags: [], correct: null };
+    const { failedRollouts, resumeFlags, correct } = ended;
     const checkpoint = await this.checkpoints.latest().catch((error: unknown) => {
       // A damaged checkpoint must not hide why the run ended.
       this.report({ kind: 'alarm', message: thrownText(error) });
@@ -148,6 +149,7 @@ export class RunRecords implements AsyncDisposable {
       failedRollouts,
       resumable: reason !== 'finished' || this.#step < totalSteps(config),
       resumeFlags,
+      correct,
       resting: this.#run.servers.replicas.filter((replica) => this.#replicas?.isResting(replica) === true),
     };
   }

@@ -4,8 +4,9 @@
  */
 import { suggestion } from '../../core/closest-name.ts';
 import { repeatedIdText, rowProblem } from '../../core/dataset.ts';
-import { CancelledError, ConfigError, ownCodeText, RewardError, TrainingError, VfError } from '../../core/errors.ts';
+import { CancelledError, ConfigError, ownCodeText, RewardError, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
+import { moduleFault } from '../config/module-fault.ts';
 import { SOURCE_PREFIX, STEP_METRICS } from '../records/metrics.ts';
 import { isSourceFileName } from '../records/source-files.ts';
 import { isPhaseName } from '../records/rollout-files.ts';
@@ -51,7 +52,7 @@ export function checkedSource(createSource: CreateSource, module: string, roles:
         for (const { paid, phase } of owed.paidIn(batch)) await context.store.pay(paid, step, phase);
         return batch;
       },
-      needsPolicy: (step) => checkedNeed(() => source.needsPolicy(step), `needsPolicy(${step}) of the source ${module}`),
+      needsPolicy: (step) => checkedNeed(() => source.needsPolicy(step), step, module),
       saveState: (directory) => own('saveState', module, () => source.saveState(directory)),
       loadState: (directory) => own('loadState', module, () => source.loadState(directory)),
       ...(source.close === undefined ? {} : { close: () => own('close', module, async () => source.close?.()) }),
@@ -77,16 +78,17 @@ function checkedMethods(source: TrajectorySource | null | undefined, module: str
   );
 }
 
-function checkedNeed(ask: () => unknown, what: string): boolean {
+function checkedNeed(ask: () => unknown, step: number, module: string): boolean {
+  const what = `needsPolicy(${step}) of the source ${module}`;
   let answer: unknown;
   try {
     answer = ask();
   } catch (cause) {
     if (cause instanceof VfError) throw cause;
-    throw new TrainingError(`${what} failed: ${ownCodeText(cause)}`, { cause });
+    throw moduleFault(`${what} failed: ${ownCodeText(cause)}`, module, cause);
   }
   if (typeof answer === 'boolean') return answer;
-  throw new ConfigError(`${what} must return true or false, got ${JSON.stringify(answer)}`);
+  throw moduleFault(`${what} must return true or false, got ${JSON.stringify(answer)}`, module);
 }
 
 /** Runs a method of the source; an error of its own code names the module and the line that threw. */
@@ -95,10 +97,10 @@ async function own<T>(method: string, module: string, run: () => Promise<T>, sig
     return await run();
   } catch (cause) {
     // `withReward` was given a value that is not a number: an error of the source, too.
-    if (cause instanceof RewardError) throw new TrainingError(`${method} of the source ${module} failed: ${cause.message}`, { cause });
+    if (cause instanceof RewardError) throw moduleFault(`${method} of the source ${module} failed: ${cause.message}`, module, cause);
     if (cause instanceof VfError) throw cause;
     if (signal?.aborted === true) throw new CancelledError(`Stopped in ${method} of the source ${module}`, { cause });
-    throw new TrainingError(`${method} of the source ${module} failed: ${ownCodeText(cause)}`, { cause });
+    throw moduleFault(`${method} of the source ${module} failed: ${ownCodeText(cause)}`, module, cause);
   }
 }
 
@@ -134,11 +136,15 @@ class PlayedPhases {
     const phases = this.#byStep.get(step);
     if (phases === undefined) {
       const taken = [...this.#byStep.keys()].join(' or ') || 'none now';
-      throw new ConfigError(`The source ${this.#module} called play wrongly: step must be the one that take was called for (${taken}), got ${step}`);
+      throw moduleFault(
+        `The source ${this.#module} called play wrongly: step must be the one that take was called for (${taken}), got ${step}`,
+        this.#module,
+      );
     }
     if (phases.has(phase))
-      throw new ConfigError(
+      throw moduleFault(
         `The source ${this.#module} played ${phase === undefined ? 'a phase without a name' : `the phase "${phase}"`} twice in step ${step}; give each phase of a step a name of its own`,
+        this.#module,
       );
     phases.add(phase);
   }
@@ -154,7 +160,7 @@ class PlayedPhases {
 
 function checkPlan(plan: PhasePlan, module: string): void {
   const problem = isObject(plan) ? planProblem(plan) : 'the plan must be { step, phase, rows }';
-  if (problem !== null) throw new ConfigError(`The source ${module} called play wrongly: ${problem}`);
+  if (problem !== null) throw moduleFault(`The source ${module} called play wrongly: ${problem}`, module);
 }
 
 /** Before the phase is sampled: a loss without a value for the role could not train on it. */
@@ -162,8 +168,9 @@ function checkRole({ role, rows }: PhasePlan, module: string, { roles, config }:
   for (const each of role === undefined ? new Set(rows.map((row) => row.role ?? POLICY_ROLE)) : [role]) {
     if (roles === null) assertRoleHasValues(config, each);
     else if (!Object.hasOwn(roles, each))
-      throw new ConfigError(
+      throw moduleFault(
         `The source ${module} played the role ${JSON.stringify(each)}, but its playedRoles has only ${Object.keys(roles).join(', ')}; add it there`,
+        module,
       );
   }
 }
@@ -191,7 +198,7 @@ function planProblem(plan: PhasePlan): string | null {
 
 function checkBatch(batch: TrajectoryBatch, step: number, module: string): void {
   const problem = isObject(batch) ? batchProblem(batch) : 'it must be { trajectories }';
-  if (problem !== null) throw new ConfigError(`take(${step}) of the source ${module} returned a wrong batch: ${problem}`);
+  if (problem !== null) throw moduleFault(`take(${step}) of the source ${module} returned a wrong batch: ${problem}`, module);
 }
 
 function batchProblem(batch: TrajectoryBatch): string | null {

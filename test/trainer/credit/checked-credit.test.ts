@@ -3,10 +3,9 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { CancelledError, ConfigError, TrainingError } from '../../../src/core/errors.ts';
+import { ConfigError, TrainingError } from '../../../src/core/errors.ts';
 import type { Credit, CreditBatch } from '../../../src/trainer/credit.ts';
 import { checkedCredit } from '../../../src/trainer/credit/checked-credit.ts';
-import { creditBatch } from '../../../src/trainer/credit/credit-batch.ts';
 import { groupAdvantages } from '../../../src/trainer/credit/group-advantages.ts';
 import { someConfig } from '../some-config.ts';
 import { advantagesOf, credits, passOver, rollouts, row, spoken, TableBackend } from './credit-cases.ts';
@@ -32,24 +31,23 @@ const assigning = (assign: (batch: CreditBatch) => unknown, config = configOf())
 const SPOKEN = [spoken('a/0', 1, [[1, -1], [2, -1], null, [3, -1]]), spoken('a/1', 0, [[4, -1]])];
 
 describe('checkedCredit', () => {
-  it('gives up an assign that never ends, in a step too: after the deadline of scoring, or of the rollout without one', async () => {
+  it('gives up a state that is never written, after the deadline of scoring, or of the rollout without one', async () => {
     for (const rest of [{ scoring_timeout_s: 0.05 }, { timeout_s: 0.05 }]) {
-      const hanging = assigning(() => new Promise(() => {}), configOf({}, rest)).assign(rollouts({ a: [1, 0] }));
+      const hanging = opened({ assign: () => {}, saveState: () => new Promise(() => {}), loadState: async () => {} }, configOf({}, rest)).saveState(
+        root,
+      );
       await expect(hanging).rejects.toThrow(TrainingError);
-      await expect(hanging).rejects.toThrow(/^assign of the credit .\/mine.ts \(algorithm.advantage.use\) did not end within 0.05 s/);
+      await expect(hanging).rejects.toThrow(/^saveState of the credit .\/mine.ts \(algorithm.advantage.use\) did not end within 0.05 s/);
     }
   });
 
-  it('leaves an assign that never ends as soon as the run stops', async () => {
-    const stopping = new AbortController();
-    const config = configOf({}, { timeout_s: null });
-    const assign = () => {
-      setImmediate(() => stopping.abort());
-      return new Promise<never>(() => {});
-    };
-    const credit = checkedCredit(() => ({ assign }), config, MODULE);
-    const stopped = creditBatch(credit, rollouts({ a: [1, 0] }), { config, step: 3, pass: passOver(), signal: stopping.signal });
-    await expect(stopped).rejects.toThrow(new CancelledError('Stopped in the credit of step 3'));
+  it('refuses an async assign, says what to do instead, and leaves no rejection behind', async () => {
+    const assigned = assigning(async () => {
+      throw new Error('nobody waits for this');
+    }).assign(SPOKEN);
+    await expect(assigned).rejects.toThrow(
+      'assign of the credit ./mine.ts (algorithm.advantage.use) must not be async: it must return { advantages }, not a Promise. Read files with readFileSync, and ask other models in a reward or in a source',
+    );
   });
 
   it('gives a module the turns, tokens, rewards and groups, without failed rollouts and supervised rows', async () => {
@@ -84,8 +82,8 @@ describe('checkedCredit', () => {
     expect(groups[0]![1]!.turns).toEqual([{ text: null, observation: null, reward: null, start: 0, end: 1 }]);
   });
 
-  it('takes an advantage for a rollout, for each turn or for each token, from an async function too', async () => {
-    const of = async (...advantages: readonly unknown[]) => advantagesOf(await assigning(async () => ({ advantages: [advantages] })).assign(SPOKEN));
+  it('takes an advantage for a rollout, for each turn or for each token', async () => {
+    const of = async (...advantages: readonly unknown[]) => advantagesOf(await assigning(() => ({ advantages: [advantages] })).assign(SPOKEN));
     expect(await of(2, -1)).toEqual({ 'a/0': [2, 2, 2], 'a/1': [-1] });
     expect(await of([1, 3], [5])).toEqual({ 'a/0': [1, 1, 3], 'a/1': [5] });
     expect(await of(Float64Array.of(1, 2, 3), 0)).toEqual({ 'a/0': [1, 2, 3], 'a/1': [0] });
@@ -155,13 +153,13 @@ describe('checkedCredit', () => {
     ],
     ['tokens too few', { advantages: [[Float64Array.of(1), 1]] }, 'must have a number for each of its 3 tokens, got 1'],
     ['float32', { advantages: [[Float32Array.of(1, 2, 3), 1]] }, 'got a Float32Array'],
-    ['a promise', { advantages: [[Promise.resolve(1), 1]] }, 'advantages[0][0], of the rollout a/0, is a promise; await it'],
+    ['a promise', { advantages: [[Promise.resolve(1), 1]] }, 'advantages[0][0], of the rollout a/0, is a promise; it must be the value itself'],
     ['a metric of the step', { advantages: [[1, 1]], values: { loss: 1 } }, 'the value "loss" must be called "credit/loss"'],
     ['a metric that is NaN', { advantages: [[1, 1]], values: { 'credit/a': NaN } }, 'the value "credit/a" must be a finite number, .*; got NaN'],
     ['a reason that is not text', { advantages: [[1, 1]], constantReason: 3 }, 'constantReason must be text, got 3'],
   ])('refuses %s in one line that says where', async (_, value, problem) => {
     const assigned = assigning(() => value).assign(SPOKEN);
-    await expect(assigned).rejects.toThrow(ConfigError);
+    await expect(assigned).rejects.toThrow(TrainingError);
     const pattern = problem.replaceAll(/[[\](){}]/g, '\\$&');
     await expect(assigned).rejects.toThrow(
       new RegExp(`^assign of the credit .\\/mine.ts \\(algorithm.advantage.use\\) returned a wrong value in step 1: .*${pattern}`),

@@ -71,7 +71,8 @@ describe('tryCredit', () => {
     ['NaN', each(() => NaN), /advantages\[0\]\[0\], of the rollout river\/0, must be finite, got NaN/],
     ['a number too many for the turns', each(({ turns }) => [...turns.map(() => 0), 1]), /must have a number for each of its 2 turns, got 3/],
     ['a list for tokens', each(({ tokens }) => Array.from({ length: tokens }, () => 1)), /give one for each token as a Float64Array/],
-    ['a promise in its list', each(async () => 1), /is a promise; await it, with Promise\.all for a list/],
+    ['a promise in its list', each(async () => 1), /is a promise; it must be the value itself/],
+    ['its advantages in a promise', assigning(async () => ({ advantages: [] })), /must not be async: it must return \{ advantages \}, not a Promise/],
     ['one group too few', assigning(({ groups }) => ({ advantages: [groups[0]!.map(() => 0)] })), /a list for each of the 2 groups, got 1/],
     ['nothing', assigning(() => undefined), /it must be \{ advantages \}/],
     [
@@ -102,14 +103,12 @@ describe('tryCredit', () => {
     await expect(found).rejects.toThrow(/\. Found on made-up rollouts \(step 0\), before anything was sampled$/);
   });
 
-  it.each([
-    ['assign', { assign: () => new Promise(() => {}) }],
-    ['saveState', { ...each(() => 1), saveState: () => new Promise(() => {}), loadState: async () => {} }],
-  ])('gives up %s that never ends, and names the module and the setting', async (method, credit) => {
+  it('gives up a state that is never saved, and names the module and the setting', async () => {
+    const credit = { ...each(() => 1), saveState: () => new Promise(() => {}), loadState: async () => {} };
     const found = tried(credit, { rollouts: { scoring_timeout_s: 0.05 } });
     await expect(found).rejects.toThrow(ConfigError);
     await expect(found).rejects.toThrow(
-      `${method} of the credit ${MODULE} did not end within 0.05 s: a promise that it awaits may never settle. Raise rollouts.scoring_timeout_s if it needs more time.`,
+      `saveState of the credit ${MODULE} did not end within 0.05 s: a promise that it awaits may never settle. Raise rollouts.scoring_timeout_s if it needs more time.`,
     );
   });
 
@@ -146,13 +145,11 @@ describe('tryCredit', () => {
 });
 
 describe('checkedCredit', () => {
-  it('gives a batch that cannot be changed, in every step', async () => {
+  it('gives a batch that cannot be changed, in every step', () => {
     const config = someConfig({ algorithm: { advantage: { use: './mine.ts' } } });
     const filling = assigning(({ groups }) => ({ advantages: groups.map((group) => (group as unknown[]).fill(1)) }));
     const credit = checkedCredit(() => filling as Credit, config, MODULE);
     const groups = [[0, 1].map((index) => creditRollout(trajectory(`a/${index}`)))];
-    await expect((async () => credit.assign({ step: 3, groups, failed: [] }))()).rejects.toThrow(
-      /^assign of the credit .* A batch must stay as it is/,
-    );
+    expect(() => credit.assign({ step: 3, groups, failed: [] })).toThrow(/^assign of the credit .* A batch must stay as it is/);
   });
 });

@@ -14,12 +14,22 @@ const evaluated = (evaluate: (given: typeof batch) => unknown) =>
   opened(() => ({ needs: NEEDS, evaluate })).evaluate(batch, countTokens(batch.offsets));
 const GRADIENT = new Float64Array(3);
 
+function caught(work: () => unknown): TrainingError {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof TrainingError) return error;
+    throw error;
+  }
+  return expect.unreachable();
+}
+
 describe('checkedLoss', () => {
-  it('changes nothing of a loss that is right, NaN and unmeasured means included', () => {
+  it('changes nothing of a loss that is right, unmeasured means included', () => {
     const plain = nllLoss({ kind: 'sum' });
     expect(opened(() => plain).evaluate(batch, countTokens(batch.offsets))).toEqual(plain.evaluate(batch, countTokens(batch.offsets)));
     expect(opened(() => ({ ...plain, ignoresZeroAdvantages: true })).ignoresZeroAdvantages).toBe(true);
-    const value = { loss: NaN, gradient: GRADIENT, metrics: { share: { merge: 'mean', value: NaN, weight: 0 } } };
+    const value = { loss: 2, gradient: GRADIENT, metrics: { share: { merge: 'mean', value: NaN, weight: 0 } } };
     expect(evaluated(() => value)).toBe(value);
   });
 
@@ -56,7 +66,40 @@ describe('checkedLoss', () => {
       'or a mean: meanMetric(sum, count); got {"merge":"mean","value":3}',
     ],
   ])('refuses the value %j in one line', (value, message) => {
-    expect(() => evaluated(() => value)).toThrow(ConfigError);
+    expect(() => evaluated(() => value)).toThrow(TrainingError);
     expect(() => evaluated(() => value)).toThrow(message);
+  });
+
+  it.each([
+    [
+      { gradient: Float64Array.of(1, NaN, 1) },
+      'gradient must be finite in single precision, got NaN at token 1 of the rollout river/0 (logProbs -2, advantages 1,',
+    ],
+    [
+      { gradient: Float64Array.of(1, 1, -1e300) },
+      'gradient must be finite in single precision, got -1e+300 at token 0 of the rollout river/1 (logProbs -3',
+    ],
+    [{ dEntropy: Float64Array.of(Infinity, 1, 1) }, 'dEntropy must be finite in single precision, got Infinity at token 0 of the rollout river/0'],
+    [{ loss: NaN }, 'loss must be finite, got NaN for the 2 rollouts river/0, river/1, whose numbers are all finite'],
+  ])('blames a number that is not finite on the module, with the rollout and the token, and asks for a corrected module (%#)', (wrong, message) => {
+    const loss = opened(() => ({ needs: NEEDS, evaluate: () => ({ loss: 1, gradient: GRADIENT, metrics: {}, ...wrong }) }));
+    const found = caught(() => loss.evaluate({ ...batch, rolloutIds: ['river/0', 'river/1'] }, countTokens(batch.offsets)));
+    expect(found.message).toContain(`evaluate of the loss ${MODULE} returned a wrong value: ${message}`);
+    expect(found).toMatchObject({ resumeFlags: ['--allow-changes'], correct: './mine.ts' });
+  });
+
+  it('does not blame a module for a number that it was given', () => {
+    const value = { loss: NaN, gradient: GRADIENT.map(() => NaN), metrics: {} };
+    const loss = opened(() => ({ needs: NEEDS, evaluate: () => value }));
+    expect(loss.evaluate({ ...batch, advantages: Float64Array.of(1, NaN, 1) }, countTokens(batch.offsets))).toBe(value);
+  });
+
+  it('refuses an async evaluate, says what to do instead, and leaves no rejection behind', () => {
+    const evaluate = async () => {
+      throw new Error('nobody waits for this');
+    };
+    expect(() => evaluated(evaluate)).toThrow(
+      `evaluate of the loss ${MODULE} must not be async: it must return { loss, gradient, metrics }, not a Promise. Read files with readFileSync`,
+    );
   });
 });

@@ -119,7 +119,7 @@ describe('checkedSource', () => {
     [{ rows: [ROWS[0], ROWS[0]] }, 'The rows 0 and 1 both have the id "a"; rolloutsPerExample says how often'],
   ])('refuses the plan %j in one line', async (plan, message) => {
     const { take, plans } = playing(plan);
-    await expect(take()).rejects.toThrow(ConfigError);
+    await expect(take()).rejects.toThrow(TrainingError);
     await expect(take()).rejects.toThrow(`The source ./mine.ts called play wrongly: ${message}`);
     expect(plans).toEqual([]);
   });
