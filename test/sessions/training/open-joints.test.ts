@@ -68,13 +68,13 @@ describe('openLosses', () => {
     expect([values['grad_norm'], values['loss/policy/grad_norm']]).toEqual([1, 99]);
   });
 
-  it('ends a step whose loss forgets tokens, and names the module', async () => {
+  it('ends the set-up with a loss that forgets tokens, and names the module', async () => {
     const use = moduleWith(
       'export const createLoss = () => ({ needs: { old: false, reference: false, sampler: false }, evaluate: () => ({ loss: 0, gradient: new Float64Array(1), metrics: {} }) });',
     );
     const step = stepWith({ losses: { short: { use } } });
     await expect(step).rejects.toThrow(
-      `evaluate of the loss ${use} (losses.short.use) returned a wrong value: gradient must have a number for each of the 4 tokens, got 1`,
+      `evaluate of the loss ${use} (losses.short.use) returned a wrong value: gradient must have a number for each of the 34 tokens, got 1. Found on made-up rollouts`,
     );
   });
 
