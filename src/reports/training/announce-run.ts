@@ -2,7 +2,7 @@
 import { settingNumber } from '../../core/setting-number.ts';
 import { basename, isAbsolute, join } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { isModulePath } from '../../trainer/config/module-path.ts';
+import { isModulePath } from '../../core/module-path.ts';
 import { givenRunName } from '../../schemas/run-name.ts';
 import { ENVIRONMENT_CREDIT } from '../../trainer/config/own-credit.ts';
 import { demonstrationSources, supervisedSteps } from '../../trainer/config/training-schedule.ts';

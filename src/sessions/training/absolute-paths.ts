@@ -4,7 +4,7 @@ import { modelPath } from '../../data/bundled-models.ts';
 import { looksLikePath } from '../../data/find-rows.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { ConfigLayer } from '../../trainer/config/resolve-config.ts';
-import { isModulePath } from '../../trainer/config/module-path.ts';
+import { isModulePath } from '../../core/module-path.ts';
 
 /** Paths of data and modules are recorded as absolute ones, so that a run can be continued from another folder. */
 export function withPaths(layer: ConfigLayer): ConfigLayer {

@@ -6,7 +6,7 @@ import { trainingRows } from '../../core/training-rows.ts';
 import { ConfigError, ownCodeText, VfError } from '../../core/errors.ts';
 import { userTextLines } from '../../files/user-lines.ts';
 import { environmentFunction, moduleFunction, optionalModuleFunction } from '../../registry/load-export.ts';
-import { isModulePath } from '../../trainer/config/module-path.ts';
+import { isModulePath } from '../../core/module-path.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { ENVIRONMENT_CREDIT } from '../../trainer/config/own-credit.ts';

@@ -11,7 +11,7 @@ import { environmentFunction } from '../../registry/load-export.ts';
 import { showsImages } from '../../rollouts/assert-playable.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import { modelFolder } from '../policy/model-folder.ts';
-import { isModulePath } from '../../trainer/config/module-path.ts';
+import { isModulePath } from '../../core/module-path.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
 import { demonstrationNames, policyText } from '../../reports/training/announce-run.ts';

@@ -1,4 +1,4 @@
-import { isModulePath } from './module-path.ts';
+import { isModulePath } from '../../core/module-path.ts';
 
 /** `algorithm.advantage.use` of a run whose environment brings its credit. */
 export const ENVIRONMENT_CREDIT = 'environment';

@@ -8,7 +8,7 @@ import { ConfigError, ownCodeText, RewardError, TimeoutError, VfError } from '..
 import { deadlineOf } from '../../rollouts/deadline.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { assertNotAsync, moduleFault } from '../config/module-fault.ts';
+import { assertNotAsync, moduleFault } from '../../core/module-fault.ts';
 import {
   type Advantage,
   type Credit,

@@ -1,7 +1,7 @@
 /** Tries the losses of modules on made-up rollouts. */
 import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { isModulePath } from '../config/module-path.ts';
+import { isModulePath } from '../../core/module-path.ts';
 import { trainingSequence, type TrainingSequence } from '../credit.ts';
 import { logProbsOf, madeUpKinds, madeUpRollouts, onMadeUpRollouts, type TriedRows } from '../credit/made-up-rollouts.ts';
 import type { LossTerm, TokenLossBatch } from '../token-loss.ts';

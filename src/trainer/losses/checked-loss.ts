@@ -2,7 +2,7 @@
 import { ConfigError, ownCodeText, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { LossContext, LossFactory } from './registry.ts';
-import { assertNotAsync, moduleFault } from '../config/module-fault.ts';
+import { assertNotAsync, moduleFault } from '../../core/module-fault.ts';
 import type { TokenLoss, TokenLossBatch, TokenLossValue } from '../token-loss.ts';
 
 /** @param module the name that the user gave, with its key: `./my-loss.ts (losses.mine.use)` */

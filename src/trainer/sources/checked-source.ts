@@ -6,7 +6,7 @@ import { suggestion } from '../../core/closest-name.ts';
 import { repeatedIdText, rowProblem } from '../../core/dataset.ts';
 import { CancelledError, ConfigError, ownCodeText, RewardError, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
-import { moduleFault } from '../config/module-fault.ts';
+import { moduleFault } from '../../core/module-fault.ts';
 import { SOURCE_PREFIX, STEP_METRICS } from '../records/metrics.ts';
 import { isSourceFileName } from '../records/source-files.ts';
 import { isPhaseName } from '../records/rollout-files.ts';

@@ -1,5 +1,5 @@
 /** Faults of a module that the user brought: a loss, a credit, a source. Every further attempt would fail in the same way, so such a fault ends the run until the module is corrected. */
-import { TrainingError } from '../../core/errors.ts';
+import { TrainingError } from './errors.ts';
 import { isModulePath } from './module-path.ts';
 
 /** @param module the name that the user gave, perhaps with its key: `./my-loss.ts (losses.mine.use)`, or an environment's id */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isModulePath } from '../../../src/trainer/config/module-path.ts';
+import { isModulePath } from '../../src/core/module-path.ts';
 
 describe('isModulePath', () => {
   it('is a path, not an id', () => {
