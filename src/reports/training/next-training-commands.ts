@@ -7,7 +7,7 @@ import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { bundledModels, bundledName } from '../../data/bundled-models.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
-import { nearbyPath, type NextCommand, ownCommand, shellCommand } from '../text/own-command.ts';
+import { displayPath, nearbyPath, type NextCommand, ownCommand, shellCommand } from '../text/own-command.ts';
 import { serverAdapterDir } from '../../trainer/config/server-adapter-dir.ts';
 import type { Preset } from '../../trainer/config/preset.ts';
 import { serverRoot } from '../../core/server-url.ts';
