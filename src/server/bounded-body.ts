@@ -1,4 +1,5 @@
 /** Reads request bodies of JSON within limits of memory and time, and of what JSON.parse would make of them. */
+import { GatheredBytes } from '../core/gathered-bytes.ts';
 import { JsonBounds, REQUEST_LIMITS } from '../core/json-bounds.ts';
 import type { HeldBytes } from './held-bytes.ts';
 
@@ -30,15 +31,15 @@ export class BodyBudget {
 
   /** Reads the body and passes the outcome to `use`; the bytes count as held until `use` has ended. */
   async withBody<T>(request: Request, use: (body: ReadBody) => Promise<T>): Promise<T> {
-    const chunks: Uint8Array[] = [];
+    const kept = new GatheredBytes();
     try {
-      return await use(await this.#read(request, chunks));
+      return await use(await this.#read(request, kept));
     } finally {
-      this.#hold(-sizeOf(chunks));
+      this.#hold(-kept.length);
     }
   }
 
-  async #read(request: Request, chunks: Uint8Array[]): Promise<ReadBody> {
+  async #read(request: Request, kept: GatheredBytes): Promise<ReadBody> {
     const { maxBodyBytes, bodyTimeoutMs } = this.#options;
     const tooLarge = { ok: false, status: 413, detail: `The body is larger than ${maxBodyBytes} bytes; send less at a time` } as const;
     const announced = Number(request.headers.get('content-length') ?? 0);
@@ -50,26 +51,30 @@ export class BodyBudget {
     const bounds = new JsonBounds(REQUEST_LIMITS);
     let excess: string | null = null;
     const reader = request.body?.getReader();
-    const late = Promise.withResolvers<'late'>();
-    const timer = setTimeout(() => late.resolve('late'), bodyTimeoutMs);
+    let isLate = false;
+    // Rejects the read that waits. A race with a promise would keep a reaction for each piece, so hundreds of bytes for a piece of one.
+    const timer = setTimeout(() => {
+      isLate = true;
+      reader?.releaseLock();
+    }, bodyTimeoutMs);
     try {
       for (;;) {
-        const next = await Promise.race([reader?.read(), late.promise]);
-        if (next === 'late') return { ok: false, status: 408, detail: `The body did not arrive within ${bodyTimeoutMs} ms; send it faster` };
+        const next = await reader?.read();
         if (next === undefined || next.done) break;
         bytes += next.value.length;
         if (bytes > maxBodyBytes) return tooLarge;
         excess ??= bounds.take(next.value);
         // The rest is read, so that the client gets its answer, but not kept.
         if (excess !== null) continue;
-        chunks.push(next.value);
+        kept.push(next.value);
         this.#hold(next.value.length);
         const now = this.#fullText(0);
         if (now !== null) return { ok: false, status: 503, detail: now };
       }
       if (excess !== null) return { ok: false, status: 422, detail: `The body ${excess}; send less at a time` };
-      return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)) };
+      return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(kept.bytes) };
     } catch (cause) {
+      if (isLate) return { ok: false, status: 408, detail: `The body did not arrive within ${bodyTimeoutMs} ms; send it faster` };
       if (cause instanceof TypeError && (cause as NodeJS.ErrnoException).code === 'ERR_ENCODING_INVALID_ENCODED_DATA')
         return { ok: false, status: 422, detail: 'The body is not UTF-8', cause };
       return { ok: false, status: 400, detail: 'The body ended early', cause };
@@ -89,8 +94,4 @@ export class BodyBudget {
     if (this.#held + more > maxTotalBytes) return 'The bodies of running requests exceed the memory limit; try again later';
     return held === undefined || held.makeRoom(more) ? null : `${held.fullText}; try again later`;
   }
-}
-
-function sizeOf(chunks: readonly Uint8Array[]): number {
-  return chunks.reduce((bytes, chunk) => bytes + chunk.length, 0);
 }

@@ -6,6 +6,7 @@
 import type { Dispatcher } from 'undici';
 import { abortError, onAbort } from '../core/abort.ts';
 import { countText } from '../core/count-text.ts';
+import { GatheredBytes } from '../core/gathered-bytes.ts';
 import { ReplyBounds } from '../core/json-bounds.ts';
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../core/errors.ts';
 import { headerCredentials, urlCredentials } from './credentials.ts';
@@ -163,8 +164,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #settled = false;
   #status = 0;
   #headers: HttpHeaders = {};
-  readonly #chunks: Buffer[] = [];
-  #bytes = 0;
+  readonly #body = new GatheredBytes();
 
   constructor(signal: AbortSignal, limits: ExchangeLimits, settle: (outcome: Outcome) => void) {
     this.#limits = limits;
@@ -192,11 +192,10 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#bytes += chunk.length;
-    if (this.#bytes > this.#limits.maxBytes) return this.#refuse(this.#moreBytes());
+    if (this.#body.length + chunk.length > this.#limits.maxBytes) return this.#refuse(this.#moreBytes());
     const excess = this.#limits.bounds?.take(chunk) ?? null;
     if (excess !== null) return this.#refuse(`returned JSON that ${excess}`);
-    this.#chunks.push(chunk);
+    this.#body.push(chunk);
   }
 
   #refuse(excess: string): void {
@@ -208,8 +207,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
-    this.#end({ ok: true, response: { status: this.#status, headers: this.#headers, body } });
+    const { buffer, byteOffset, length } = this.#body.bytes;
+    this.#end({ ok: true, response: { status: this.#status, headers: this.#headers, body: Buffer.from(buffer, byteOffset, length) } });
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
