@@ -3,8 +3,8 @@ import { contentText, type Message } from 'vf-search';
 import type { Baseline } from 'vf-search/environment-kit';
 import type { PromptStyle } from './prompt.ts';
 
-/** Strings on one line, and numbers. */
-const LITERAL = /'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|-?\d+(?:\.\d+)?/g;
+/** Strings on one line, and numbers. An escaped quote outside a string begins none, or each in a string without an end would be tried as a beginning. */
+const LITERAL = /\\['"\\]|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|-?\d+(?:\.\d+)?/g;
 
 export function lastLiteralBaseline(style: PromptStyle): Baseline {
   return {
@@ -16,7 +16,7 @@ export function lastLiteralBaseline(style: PromptStyle): Baseline {
 
 function reply(messages: readonly Message[], style: PromptStyle): string {
   const text = contentText(messages.at(-1)?.content ?? '');
-  const literal = text.match(LITERAL)?.at(-1) ?? 'None';
+  const literal = text.match(LITERAL)?.findLast((found) => !found.startsWith('\\')) ?? 'None';
   const isFunction = style === 'mini' ? text.startsWith('solve f') : text.includes('## Task: write the function');
   const program = style === 'mini' ? `def f(a):return ${literal}` : `\`\`\`python\ndef f(*a):\n    return ${literal}\n\`\`\``;
   const answer = isFunction

@@ -26,7 +26,6 @@ const FENCE = '```';
 const LETTER_I = '[iİı]';
 const LETTER_S = '[sſ]';
 
-const pattern = (opening: string, ending: Ending): BlockPattern => ({ opening: new RegExp(opening, 'gi'), ending });
 const NAMES = { input: `${LETTER_I}nput`, output: 'output', message: `me${LETTER_S}${LETTER_S}age` } as const;
 
 /** The names that a block can have. */
@@ -36,12 +35,12 @@ function patterns(make: (name: string) => BlockPattern): Readonly<Record<BlockNa
   return { input: make(NAMES.input), output: make(NAMES.output), message: make(NAMES.message) };
 }
 
-const FENCES = patterns((name) => pattern(FENCE + name, fenceEnd));
-const HEADINGS = patterns((name) => pattern(`# ${name}:`, headingEnd));
-const CALLS = patterns((name) => ({ ...pattern(`${name}[${WHITESPACE}]*\\(`, callEnd), keepsWhitespace: true }));
-const OPEN_TAGS = patterns((name) => pattern(`<${name}>`, openTagEnd(new RegExp(`</${name}>`, 'gi'))));
-const CLOSED_TAGS = patterns((name) => pattern(`<${name}>`, closedTagEnd(new RegExp(`</${name}>`, 'gi'))));
-const SENTENCES = patterns((name) => pattern(`the ${name} ${LETTER_I}${LETTER_S}`, sentenceEnd));
+const FENCES = patterns((name) => ({ opening: new RegExp(FENCE + name, 'gi'), ending: fenceEnd }));
+const HEADINGS = patterns((name) => ({ opening: new RegExp(`# ${name}:`, 'gi'), ending: headingEnd }));
+const CALLS = patterns((name) => ({ opening: new RegExp(`${name}[${WHITESPACE}]*\\(`, 'gi'), ending: callEnd, keepsWhitespace: true }));
+const OPEN_TAGS = patterns((name) => ({ opening: new RegExp(`<${name}>`, 'gi'), ending: openTagEnd(new RegExp(`</${name}>`, 'gi')) }));
+const CLOSED_TAGS = patterns((name) => ({ opening: new RegExp(`<${name}>`, 'gi'), ending: closedTagEnd(new RegExp(`</${name}>`, 'gi')) }));
+const SENTENCES = patterns((name) => ({ opening: new RegExp(`the ${name} ${LETTER_I}${LETTER_S}`, 'gi'), ending: sentenceEnd }));
 
 /** The contents of ```` ```name ```` fences, in order; whitespace before them and one line break after them are left out. */
 export function fencedBlocks(text: string, name: BlockName): string[] {

@@ -2,8 +2,11 @@
 import { readJson } from './read-json.ts';
 import type { FoundCall, ParsedToolCall, ToolSpec } from './tool-calls.ts';
 
-/** A string, a bracket, a comma or an equals sign; or what stands between them. */
-const PIECE = /("""[^]*?"""|'''[^]*?'''|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|[()[\]{},=]|[^()[\]{},='"]+/g;
+/**
+ * A string, a bracket, a comma or an equals sign; or what stands between them, where an escaped quote begins no string: else each in a string without an end would be
+ * tried as a beginning.
+ */
+const PIECE = /("""[^]*?"""|'''[^]*?'''|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|[()[\]{},=]|(?:\\.|[^()[\]{},='"\\])+|\\/g;
 const WORDS: Readonly<Record<string, string>> = { True: 'true', False: 'false', None: 'null' };
 
 /** The calls of offered tools in the text, in order. Positional arguments get the names of the schema's properties, in their order. */

@@ -80,12 +80,12 @@ const HERE = String.raw`(?:import\.meta\.dirname|__dirname)`;
 /** What a module names relative to its folder, as one or several quoted parts. */
 const NAMED = [
   // Wherever it stands: imported, required, resolved or read.
-  String.raw`(['"${'`'}]\.{1,2}\/[^'"${'`'}\n]+['"${'`'}])`,
-  String.raw`\bURL\(\s*(${QUOTED})\s*,\s*import\.meta\.url`,
-  String.raw`\b(?:join|resolve)\(\s*${HERE}((?:\s*,\s*${QUOTED})+)\s*,?\s*\)`,
-  String.raw`\b${HERE}\s*\+\s*(${QUOTED})`,
-  String.raw`\$\{${HERE}\}(\/[^'"${'`'}\n$]+${'`'})`,
-].map((pattern) => new RegExp(pattern, 'g'));
+  /(['"`]\.{1,2}\/[^'"`\n]+['"`])/g,
+  new RegExp(String.raw`\bURL\(\s*(${QUOTED})\s*,\s*import\.meta\.url`, 'g'),
+  new RegExp(String.raw`\b(?:join|resolve)\(\s*${HERE}((?:\s*,\s*${QUOTED})+)(?:\s*,)?\s*\)`, 'g'),
+  new RegExp(String.raw`\b${HERE}\s*\+\s*(${QUOTED})`, 'g'),
+  new RegExp(String.raw`\$\{${HERE}\}(\/[^'"${'`'}\n$]+${'`'})`, 'g'),
+];
 /** TypeScript may name a module by the .js that it becomes, and `require` without its ending. */
 const ENDINGS = ['.js', '.cjs', '.json', '.ts', '/index.js'];
 

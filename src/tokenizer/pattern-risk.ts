@@ -24,8 +24,11 @@ export function patternsIn(value: unknown): readonly string[] {
   return Object.entries(value).flatMap(([key, inner]) => (key === 'Regex' && typeof inner === 'string' ? [inner] : patternsIn(inner)));
 }
 
-/** True if a repeated group can match the same text in several ways, or if many repetitions follow one another. False positives are only slower. */
-export function isRiskyPattern(pattern: string): boolean {
+/**
+ * True if a repeated group can match the same text in several ways, or if many repetitions follow one another. False positives are only slower.
+ * @param mostRepeats in one alternative. @default 2
+ */
+export function isRiskyPattern(pattern: string, mostRepeats = MOST_REPEATS): boolean {
   if (pattern.length > LONGEST_PATTERN) return true;
   const groups: Group[] = [emptyGroup()];
   /** The group that ends where the next piece begins. */
@@ -41,7 +44,7 @@ export function isRiskyPattern(pattern: string): boolean {
       if (repeated?.isVarying === true && mostTimes(piece) > 1) return true;
       if (/^\{\d+\}$/.test(piece)) continue;
       group.isVarying = true;
-      if (mostTimes(piece) === Infinity && ++group.repeats > MOST_REPEATS) return true;
+      if (mostTimes(piece) === Infinity && ++group.repeats > mostRepeats) return true;
     }
   }
   return false;

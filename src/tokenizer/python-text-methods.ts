@@ -37,7 +37,6 @@ const LINE_END = new RegExp(`\\r\\n|[\\n\\r\\v\\f${String.fromCodePoint(0x1c)}-$
 const SPACE = '\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000';
 const SPACES = new RegExp(`[${SPACE}]+`);
 const SPACES_BEFORE = new RegExp(`^[${SPACE}]+`);
-const LAST_SPACES = new RegExp(`[${SPACE}]+(?=[^${SPACE}]*$)`);
 const NO_SPACE = new RegExp(`[^${SPACE}]`);
 const CASED = /[\p{Lu}\p{Ll}\p{Lt}]/u;
 
@@ -184,16 +183,31 @@ function splitText(own: string, separator: RuntimeValue | undefined, most: Runti
   const parts: string[] = [];
   let rest = isBlank ? (isFromEnd ? stripEnd(own, null) : stripStart(own, null)) : own;
   while (parts.length < limit && rest !== '') {
-    const found = isBlank ? (isFromEnd ? LAST_SPACES : SPACES).exec(rest) : null;
-    const at = isBlank ? (found?.index ?? -1) : isFromEnd ? rest.lastIndexOf(textOf(separator)) : rest.indexOf(textOf(separator));
+    const [at, after] = isBlank ? spacesIn(rest, isFromEnd) : placesOf(textOf(separator), rest, isFromEnd);
     if (at < 0) break;
-    const after = at + (found === null ? textOf(separator!).length : found[0].length);
     parts.push(isFromEnd ? rest.slice(after) : rest.slice(0, at));
     rest = isFromEnd ? rest.slice(0, at) : rest.slice(after);
     if (!isBlank && rest === '') break;
   }
   if (!isBlank || rest !== '') parts.push(rest);
   return list((isFromEnd ? parts.toReversed() : parts).map((one) => text(one)));
+}
+
+/** Where the first or last separator begins and ends; a negative begin if there is none. */
+function placesOf(separator: string, own: string, isLast: boolean): readonly [begin: number, end: number] {
+  const at = isLast ? own.lastIndexOf(separator) : own.indexOf(separator);
+  return [at, at + separator.length];
+}
+
+/** The same for white space, of a text that has none at that end. No pattern finds the last in linear time. */
+function spacesIn(own: string, isLast: boolean): readonly [begin: number, end: number] {
+  if (!isLast) {
+    const found = SPACES.exec(own);
+    return found === null ? [-1, -1] : [found.index, found.index + found[0].length];
+  }
+  let end = own.length;
+  while (end > 0 && NO_SPACE.test(own[end - 1]!)) end -= 1;
+  return end === 0 ? [-1, -1] : [stripEnd(own.slice(0, end), null).length, end];
 }
 
 function linesOf(own: string, keepsEnds: RuntimeValue | undefined): RuntimeValue {

@@ -104,6 +104,13 @@ describe('POST /v1/load_lora_adapter under attack', () => {
     await expectWell(open);
   });
 
+  it.each(['target_modules', 'exclude_modules'])('lets the tensors decide where the pattern of %s may try without end', async (field) => {
+    const directory = join(allowed, `adapter-${++made}`);
+    writeAdapter(directory, { b: 0.05, config: { [field]: String.raw`(?:(?:[\w.])+)+!` } });
+    expect(await load(open, directory)).toEqual({ status: 200, message: '' });
+    await expectWell(open);
+  });
+
   it.each([CONFIG, WEIGHTS])('refuses %s where it leads out of the allowed folder, and reveals nothing of what is there', async (file) => {
     const attacks = {
       'a link to another adapter': adapterWith(file, (path) => symlinkSync(join(outside, file), path)),

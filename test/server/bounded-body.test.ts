@@ -11,7 +11,7 @@ const collectGarbage = runInNewContext('gc') as () => void;
 const heapBytes = () => (collectGarbage(), process.memoryUsage().heapUsed);
 
 function requestOf(body: ReadableStream<Uint8Array>): Request {
-  return new Request('http://127.0.0.1/', { method: 'POST', body, duplex: 'half' } as RequestInit);
+  return new Request('http://127.0.0.1/', { method: 'POST', body, duplex: 'half' });
 }
 
 describe('BodyBudget', () => {

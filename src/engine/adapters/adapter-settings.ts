@@ -2,6 +2,7 @@
 import { EngineInputError } from '../engine-errors.ts';
 import type { ByteSource } from '../../files/byte-source.ts';
 import { readJsonObject, shown } from '../model/json-file.ts';
+import { isRiskyPattern } from '../../tokenizer/pattern-risk.ts';
 import { adapterFaultText } from './plain-lora.ts';
 
 export interface AdapterSettings {
@@ -11,7 +12,7 @@ export interface AdapterSettings {
   readonly scale: number;
   /** Last parts or whole paths of the modules; null for a pattern or `all-linear`. */
   readonly targets: readonly string[] | null;
-  /** The pattern of whole paths; null for a list, for `all-linear`, and for one that only Python can read: then the tensors decide. */
+  /** The pattern of whole paths; null for a list, for `all-linear`, and for one that only Python can read or that may try without end: then the tensors decide. */
   readonly pattern: RegExp | null;
   /** `exclude_modules`: a pattern of whole paths, or last parts or whole paths; empty if it leaves nothing out. */
   readonly excluded: RegExp | readonly string[];
@@ -21,6 +22,8 @@ export interface AdapterSettings {
   readonly layers: readonly number[] | null;
 }
 
+/** In one alternative of a pattern. Unsloth's have four, and a name has about 50 characters. */
+const MOST_REPEATS = 4;
 const PARTIAL = ['layers_to_transform', 'exclude_modules'] as const;
 
 /** Rejects with EngineInputError: `not_found`, `unsupported` for a feature that this engine lacks, `invalid` for a broken file. */
@@ -64,8 +67,9 @@ function namesOf(value: unknown): string | readonly string[] | null {
   return Array.isArray(value) && value.every((name) => typeof name === 'string') ? value : null;
 }
 
-/** Null for a pattern that only Python can read. */
+/** Null for a pattern that only Python can read, or that may take more than a second for the names of a model's modules. */
 function patternOf(pattern: string): RegExp | null {
+  if (isRiskyPattern(pattern, MOST_REPEATS)) return null;
   try {
     return new RegExp(`^(?:${pattern})$`, 's');
   } catch {
