@@ -48,6 +48,8 @@ export class FileSource implements ViewSource {
   readonly #searches = new TextSearches();
   #runs = new Map<string, OpenRun>();
   #unread: readonly string[] = [];
+  /** The settings that tell each run from the others, of the latest list; null before the first. */
+  #differs: ReadonlyMap<string, string> | null = null;
   #finding: Promise<void> | null = null;
   #foundAt = -Infinity;
 
@@ -75,11 +77,15 @@ export class FileSource implements ViewSource {
       const labels = settingLabels(await Promise.all(settings));
       for (const [j, i] of alike.entries()) lines[i] = { ...lines[i]!, differs: labels[j] ?? '' };
     }
+    this.#differs = new Map(lines.map(({ id, differs }) => [id, differs]));
   }
 
   async run(id: string): Promise<RunDetail> {
     const run = await this.#open(id);
-    return await (run.found.kind === 'evaluation' ? evaluationDetail(run) : trainingDetail(run));
+    if (this.#differs?.has(run.found.id) !== true) await this.runs();
+    const differs = this.#differs?.get(run.found.id) ?? '';
+    const detail = await (run.found.kind === 'evaluation' ? evaluationDetail(run) : trainingDetail(run));
+    return { ...detail, run: { ...detail.run, differs } };
   }
 
   /** @param signal ends a search for text */

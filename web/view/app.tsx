@@ -12,7 +12,9 @@ import { go, useRoute } from './route/use-route.ts';
 import { RolloutScreen } from './rollout/rollout-screen.tsx';
 import { RunScreen } from './run/run-screen.tsx';
 import { RunsScreen } from './runs/runs-screen.tsx';
-import { crumbsOf, upFrom } from './frame/places.ts';
+import { crumbsOf, titleOf, upFrom } from './frame/places.ts';
+import { useSource } from './source/source-context.ts';
+import { useLoaded } from './source/use-loaded.ts';
 import { plainText } from './text/marked-text.ts';
 
 export function App(): VNode {
@@ -33,9 +35,12 @@ function Frame(): VNode {
   const route = useRoute();
   const [theme, switchTheme] = useTheme();
   const [showsKeys, setShowsKeys] = useState(false);
-  const crumbs = crumbsOf(route);
+  const source = useSource();
+  const run = route.screen === 'runs' || route.screen === 'compare' ? undefined : route.params.text('run');
+  const list = useLoaded(run === undefined ? null : 'runs', () => source.runs());
+  const crumbs = crumbsOf(route, list.value?.runs.find(({ id }) => id === run) ?? null);
   useEffect(() => {
-    document.title = `${plainText(crumbs.at(-1)!.text)} · vf-view`;
+    document.title = plainText(titleOf(crumbs));
   });
   useKeys([
     { keys: ['?'], does: 'Show the keys', run: () => setShowsKeys(true) },

@@ -2,13 +2,8 @@
 import type { VNode } from 'preact';
 import { plainText } from '../text/marked-text.ts';
 import { Text } from '../text/text.tsx';
+import type { Crumb } from './places.ts';
 import type { Theme } from './theme.ts';
-
-export interface Crumb {
-  readonly text: string;
-  /** Null for the current place. */
-  readonly href: string | null;
-}
 
 export interface HeaderProps {
   readonly crumbs: readonly Crumb[];
@@ -26,8 +21,8 @@ export function Header({ crumbs, theme, switchTheme, showKeys }: HeaderProps): V
         Skip to the content
       </a>
       <nav aria-label="Where you are" class="crumbs">
-        {crumbs.map(({ text, href }, i) => (
-          <span class="crumb" key={i} title={plainText(text)}>
+        {crumbs.map(({ text, href, title = text }, i) => (
+          <span class="crumb" key={i} title={plainText(title)}>
             {href === null ? (
               <span aria-current="page">
                 <Text text={text} />

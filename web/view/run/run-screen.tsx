@@ -55,6 +55,11 @@ function Run({ detail, route }: { readonly detail: RunDetail; readonly route: Ro
         <span class="run-model">
           <Label text={run.name === null ? modelName(run.model) : `${run.environment}, ${modelName(run.model)}`} />
         </span>
+        {run.differs !== '' && (
+          <span class="run-model">
+            <Label text={run.differs} />
+          </span>
+        )}
         <RunState run={run} />
       </div>
       {run.problem !== null && (

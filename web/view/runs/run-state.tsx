@@ -6,7 +6,7 @@ import { formatCount } from '../figures/numbers.ts';
 const NAMES: Readonly<Record<RunLine['state'], string>> = { complete: 'complete', running: 'running', stopped: 'stopped' };
 
 export function RunState({ run }: { readonly run: RunLine }): VNode {
-  const unit = run.kind === 'training' ? 'steps' : 'rollouts';
+  const unit = `${run.kind === 'training' ? 'step' : 'rollout'}${(run.planned ?? run.done) === 1 ? '' : 's'}`;
   const planned = run.planned === null || run.planned === run.done ? '' : ` of ${formatCount(run.planned)}`;
   return (
     <span class={`run-state ${run.state}`}>
@@ -16,7 +16,7 @@ export function RunState({ run }: { readonly run: RunLine }): VNode {
         {planned} {unit}
       </span>
       {run.state !== 'complete' && run.planned !== null && run.planned > 0 && (
-        <progress max={run.planned} value={run.done} aria-label={`${run.done} of ${run.planned} ${unit}`} />
+        <progress max={run.planned} value={run.done} aria-label={`${formatCount(run.done)} of ${formatCount(run.planned)} ${unit}`} />
       )}
     </span>
   );
