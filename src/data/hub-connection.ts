@@ -1,12 +1,12 @@
 /** Requests to one repository of a Hugging Face hub through `@huggingface/hub`: the token, deadlines, retries, and errors that say what to do. */
 import { join } from 'node:path';
 import type { Dispatcher } from 'undici';
-import { countText } from '../core/count-text.ts';
 import { readRegularFileSync } from '../files/regular-file.ts';
 import { CancelledError, causeText, ConfigError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { fieldsOf } from '../schemas/is-object.ts';
 import { type Refused, REFUSING_PAGE, refusedBy } from '../schemas/key-refusal.ts';
+import { boundedResponse } from '../transport/bounded-response.ts';
 import { openConnections, proxyFailure, proxyFor } from '../transport/proxy.ts';
 import { RateLimit } from '../transport/rate-limit.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
@@ -212,23 +212,6 @@ function fieldText(data: unknown): string {
   return typeof message === 'string' && error === undefined ? message : JSON.stringify(data ?? '');
 }
 
-/** The answer, whose body fails beyond that many bytes. */
-function cutAt(mostBytes: number, response: Response): Response {
-  if (response.body === null) return response;
-  let bytes = 0;
-  const counted = new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, controller) {
-      bytes += chunk.length;
-      if (bytes > mostBytes) controller.error(new ConfigError(`The hub answered with more than ${countText(mostBytes)} bytes.`));
-      else controller.enqueue(chunk);
-    },
-  });
-  const cut = new Response(response.body.pipeThrough(counted), response);
-  // The library names it in its errors.
-  Object.defineProperty(cut, 'url', { value: response.url });
-  return cut;
-}
-
 /** The library reads fields of answers that lack them. The errors of fetch have a cause. */
 function isWrongShape(error: unknown): boolean {
   return error instanceof TypeError && error.cause === undefined && error.message.startsWith('Cannot read properties');
@@ -268,7 +251,7 @@ function boundedFetch({ signal, connectionsTo, tokenOrigin, mostBytes, staysAtHu
         const [from, to] = [redactUrl(tokenOrigin), redactUrl(new URL(response.url).origin)];
         throw new ConfigError(`The hub ${from} redirects to ${to}, so nothing was pushed. Set HF_ENDPOINT to the address of the hub itself.`);
       }
-      return mostBytes === Infinity ? response : cutAt(mostBytes, response);
+      return mostBytes === Infinity ? response : boundedResponse(response, mostBytes, (excess) => new ConfigError(`The hub's answer ${excess}.`));
     } finally {
       clearTimeout(timer);
     }

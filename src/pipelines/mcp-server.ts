@@ -4,13 +4,17 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import type { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import type { ReadBuffer } from '@modelcontextprotocol/sdk/shared/stdio.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { thrownText, VfError } from '../core/errors.ts';
+import { JsonBounds, jsonExcess, REQUEST_LIMITS } from '../core/json-bounds.ts';
 import { readExactJson } from '../core/read-json.ts';
 import { systemText } from '../files/system-text.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { kindOf } from '../schemas/kind-of.ts';
+import { boundedResponse } from '../transport/bounded-response.ts';
 import { PipelineError, PipelineFileError } from './pipeline-error.ts';
 import type { CallContext, PipelineServer, PipelineTool, StepNames, Values } from './pipeline-server.ts';
 import type { ServerSource } from './server-source.ts';
@@ -31,20 +35,22 @@ const CONNECT_TIMEOUT_MS = 60_000;
 const CALL_TIMEOUT_MS = 600_000;
 /** The time that a server may take to end by itself once its input is closed, in milliseconds. */
 const END_GRACE_MS = 1000;
+/** Of a message over HTTP, as the package has it for stdio. */
+const MOST_MESSAGE_BYTES = 10 * 2 ** 20;
 /** Number of characters of a server's last stderr lines in a message. */
 const SHOWN_STDERR = 300;
 
 /** Rejects with PipelineFileError if the package is missing, or the server cannot be started, reached or understood. */
 export async function openMcpServer(name: string, source: McpSource, options: McpOptions): Promise<PipelineServer> {
   const { signal, connectTimeoutMs = CONNECT_TIMEOUT_MS, callTimeoutMs = CALL_TIMEOUT_MS } = options;
-  const { client, transport, stderr, end } = await clientFor(name, source, options);
+  const { client, transport, fault, end } = await clientFor(name, source, options);
   try {
     await client.connect(transport, { timeout: connectTimeoutMs, signal });
     const { tools: hasTools, prompts: hasPrompts } = client.getServerCapabilities() ?? {};
     const request = { timeout: connectTimeoutMs, signal };
     const tools = hasTools === undefined ? [] : await toolsOf(name, client, request);
     const prompts = hasPrompts === undefined ? [] : (await client.listPrompts({}, request)).prompts;
-    const call = { client, timeoutMs: callTimeoutMs, stderr };
+    const call = { client, timeoutMs: callTimeoutMs, fault };
     return {
       parameters: 'any',
       tools: {
@@ -57,7 +63,7 @@ export async function openMcpServer(name: string, source: McpSource, options: Mc
     await end();
     if (signal.aborted && cause instanceof VfError) throw cause;
     const what = source.kind === 'url' ? source.url : [source.command, ...source.args].join(' ');
-    throw new PipelineFileError(`The MCP server ${name} (${what}) cannot be used: ${oneLine(systemText(cause))}${stderr()}`, {
+    throw new PipelineFileError(`The MCP server ${name} (${what}) cannot be used: ${oneLine(systemText(cause))}${fault()}`, {
       fault: 'server',
       cause,
     });
@@ -89,21 +95,30 @@ interface McpConnection {
   readonly transport: Transport;
   /** Closes the connection, and ends the process. */
   readonly end: () => Promise<void>;
-  /** The end of the server's output on stderr, for a message; empty if there is none. */
-  readonly stderr: () => string;
+  /** What was wrong with its last message, and the end of its output on stderr, for a message; empty if there is neither. */
+  readonly fault: () => string;
 }
 
 async function clientFor(name: string, source: McpSource, { cwd }: McpOptions): Promise<McpConnection> {
   const { Client: McpClient } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/client/index.js'));
   const client = new McpClient({ name: 'vf-search', version: '1' });
+  let fault = '';
+  /** Ends the connection, and so every request: the package would wait for the end of a stream that failed. */
+  const refuse = (excess: string) => {
+    fault = `; its message ${excess}`;
+    void client.close().catch(() => {});
+    return new Error('the connection was ended');
+  };
   if (source.kind === 'url') {
     const { StreamableHTTPClientTransport } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/client/streamableHttp.js'));
-    const transport = new StreamableHTTPClientTransport(new URL(source.url), { requestInit: { headers: source.headers } });
-    return { client, transport, stderr: () => '', end: () => client.close().catch(() => {}) };
+    const bounded = async (url: string | URL, init?: RequestInit) => boundedResponse(await fetch(url, init), MOST_MESSAGE_BYTES, refuse);
+    const transport = new StreamableHTTPClientTransport(new URL(source.url), { requestInit: { headers: source.headers }, fetch: bounded });
+    return { client, transport, fault: () => fault, end: () => client.close().catch(() => {}) };
   }
-  const { StdioClientTransport, getDefaultEnvironment } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/client/stdio.js'));
+  const { StdioClientTransport: Stdio, getDefaultEnvironment } = await fromSdk(name, () => import('@modelcontextprotocol/sdk/client/stdio.js'));
   const { command, args, env } = source;
-  const transport = new StdioClientTransport({ command, args: [...args], cwd, stderr: 'pipe', env: { ...getDefaultEnvironment(), ...env } });
+  const transport = new Stdio({ command, args: [...args], cwd, stderr: 'pipe', env: { ...getDefaultEnvironment(), ...env } });
+  boundMessages(transport, refuse);
   let written = '';
   transport.stderr?.on('data', (chunk: Buffer) => (written = (written + chunk.toString('utf8')).slice(-SHOWN_STDERR)));
   let pid: number | null = null;
@@ -119,7 +134,19 @@ async function clientFor(name: string, source: McpSource, { cwd }: McpOptions): 
     // The package gives up waiting when another close is under way, and when this process ends.
     if (pid !== null) await endProcess(pid);
   };
-  return { client, transport, stderr: () => (written.trim() === '' ? '' : `; it wrote: ${oneLine(written)}`), end };
+  return { client, transport, fault: () => fault + (written.trim() === '' ? '' : `; it wrote: ${oneLine(written)}`), end };
+}
+
+/** Counts what the server writes before the package parses it, whose buffer bounds bytes alone. */
+function boundMessages(transport: StdioClientTransport, refuse: (excess: string) => Error): void {
+  const buffer: ReadBuffer = transport['_readBuffer'];
+  const append = buffer.append.bind(buffer);
+  const bounds = new JsonBounds(REQUEST_LIMITS, true);
+  buffer.append = (chunk) => {
+    const excess = bounds.take(chunk);
+    if (excess !== null) throw refuse(excess);
+    append(chunk);
+  };
 }
 
 /** Waits for a process to end by itself, then kills it. */
@@ -155,11 +182,7 @@ async function fromSdk<T>(name: string, load: () => Promise<T>): Promise<T> {
   }
 }
 
-interface McpCalls {
-  readonly client: Client;
-  readonly timeoutMs: number;
-  readonly stderr: () => string;
-}
+type McpCalls = Pick<McpConnection, 'client' | 'fault'> & { readonly timeoutMs: number };
 
 interface McpSchema {
   readonly properties?: Readonly<Record<string, unknown>> | undefined;
@@ -236,7 +259,7 @@ function ioOf(
 
 async function answered(
   name: string,
-  { timeoutMs, stderr }: McpCalls,
+  { timeoutMs, fault }: McpCalls,
   ask: (request: { timeout: number; signal: AbortSignal }) => Promise<Values>,
   { signal }: CallContext,
 ): Promise<Values> {
@@ -245,11 +268,13 @@ async function answered(
   } catch (cause) {
     if (cause instanceof VfError) throw cause;
     if (signal.aborted) throw signal.reason;
-    throw new PipelineError(`${name} failed: ${oneLine(thrownText(cause))}${stderr()}`, { failure: 'failed', cause });
+    throw new PipelineError(`${name} failed: ${oneLine(thrownText(cause))}${fault()}`, { failure: 'failed', cause });
   }
 }
 
 function parsedReply(name: string, text: string): Values {
+  const excess = jsonExcess(text);
+  if (excess !== null) throw new PipelineError(`${name} returned JSON that ${excess}`, { failure: 'output' });
   let value: unknown;
   try {
     value = readExactJson(text === '' ? '{}' : text);

@@ -85,6 +85,17 @@ describe('hubs that attack', () => {
     await expect(download(server.url)).rejects.toThrow(/more than 16,777,216 bytes/);
   });
 
+  it.each([
+    ['lists that take gigabytes', `[${'[],'.repeat(2_700_000)}[]]`.repeat(2), /^The hub's answer has more than 5,242,880 lists, objects and keys\.$/],
+    ['a list of a hundred levels', '['.repeat(100), /^The hub's answer nests lists and objects more than 64 levels deep\.$/],
+  ])('parses no answer of %s', async (_, text, problem) => {
+    await using server = await hub(
+      (response) => response.end(TEXT),
+      (__, response) => response.writeHead(200, { 'content-type': 'application/json' }).end(text),
+    );
+    await expect(download(server.url)).rejects.toThrow(problem);
+  });
+
   it('sends the token to the hub alone, whatever its pages link to', async () => {
     const seen: (string | undefined)[] = [];
     await using other = await loopback(({ headers }, response) => {

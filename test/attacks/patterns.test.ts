@@ -46,7 +46,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   'src/retrieval/dense/embedding-prefixes.ts: [/\\\\]+$': "the name of the user's model",
   'src/rounds/driver/shown-words.ts: ^([^=:\\s]+)(=|:\\s+)(.*)$': 'the end always matches',
   'src/sessions/training/training-dry-run.ts: =(.*)$': 'an argument of the command',
-  'src/trainer/config/resolve-config.ts: [/\\\\]+$': "a path of the user's configuration",
+  'src/schemas/run-name.ts: [/\\\\]+$': "a path of the user's configuration",
   'src/trainer/records/step-advantages.ts: (step-\\d+)[^/\\\\]*?\\.jsonl(?:\\.thin)?((?:\\.gz)?)$': 'the name of a file',
   'environments/grpo-000/config.ts: [/\\\\]+$': "the name of the user's model",
   'environments/grpo-000/config.ts: qwen[-_ ]?3(?:[._p]\\d+(?![\\d.]*b\\b))?': "the name of the user's model",
