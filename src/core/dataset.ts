@@ -49,7 +49,8 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
   /** The row at `index`, from 0 to length - 1. Throws ConfigError outside this range, so that rows are never repeated silently. */
   at(index: number): R {
     const row = this.#rows[index];
-    if (row === undefined) throw new ConfigError(`${this.name} has no row ${index}; its rows are 0 to ${this.length - 1}`);
+    if (row === undefined)
+      throw new ConfigError(`${this.name} has no row ${index}; ${this.length === 0 ? 'it is empty' : `its rows are 0 to ${this.length - 1}`}`);
     return row;
   }
 

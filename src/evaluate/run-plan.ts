@@ -7,6 +7,7 @@ import { Random } from '../core/random.ts';
 import type { RolloutGroup } from '../rollouts/run-rollouts.ts';
 import { isDiskFull } from '../files/disk-full.ts';
 import { folderProblem, makeFolder } from '../files/make-folder.ts';
+import { kindOrNumber } from '../schemas/kind-of.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
 import { runFiles } from './run-files.ts';
 import type { RunPlan } from './run-writer.ts';
@@ -20,19 +21,19 @@ export interface OpenPlan<R extends Row> extends RunPlan<R> {
 export function checkNumbers<R extends Row>(options: EvaluationOptions<R>): void {
   const { numExamples, rolloutsPerExample, maxConcurrent, maxRetries, timeoutMs, seed, shuffleSeed } = options;
   const { maxScoring = maxConcurrent, scoringTimeoutMs = timeoutMs, cost } = options;
-  const isPositive = (value: number | null) => value === null || (typeof value === 'number' && value > 0);
+  const isPositive = (value: number | null) => value === null || (Number.isFinite(value) && value > 0);
   const check = (isRight: boolean, name: string, expected: string, value: unknown) => {
-    if (!isRight) throw new ConfigError(`${name} must be ${expected}, got ${String(value)}`);
+    if (!isRight) throw new ConfigError(`${name} must be ${expected}, got ${kindOrNumber(value)}`);
   };
-  check(numExamples === -1 || isCount(numExamples), 'rows', 'an integer from 1 up, or -1 for all', numExamples);
-  check(isCount(rolloutsPerExample), 'rolloutsPerRow', 'an integer from 1 up', rolloutsPerExample);
-  check(isCount(maxConcurrent), 'maxConcurrent', 'an integer from 1 up', maxConcurrent);
-  check(isCount(maxScoring), 'maxScoring', 'an integer from 1 up', maxScoring);
+  check(numExamples === -1 || isCount(numExamples), 'rows', 'an integer of at least 1, or -1 for all', numExamples);
+  check(isCount(rolloutsPerExample), 'rolloutsPerRow', 'an integer of at least 1', rolloutsPerExample);
+  check(isCount(maxConcurrent), 'maxConcurrent', 'an integer of at least 1', maxConcurrent);
+  check(isCount(maxScoring), 'maxScoring', 'an integer of at least 1', maxScoring);
   for (const [name, value] of Object.entries({ maxRetries, seed, shuffleSeed }))
-    check(value === 0 || isCount(value), name, 'an integer from 0 up', value);
-  for (const [name, value] of Object.entries({ timeoutMs, scoringTimeoutMs })) check(isPositive(value), name, 'above 0, or null for none', value);
+    check(value === 0 || isCount(value), name, 'an integer of at least 0', value);
+  for (const [name, value] of Object.entries({ timeoutMs, scoringTimeoutMs })) check(isPositive(value), name, 'a number above 0 or null', value);
   const limit = cost?.limit ?? null;
-  check(isPositive(limit), 'maxCostUsd', 'above 0, or null for none', limit);
+  check(isPositive(limit), 'maxCostUsd', 'a number above 0 or null', limit);
 }
 
 /** The rows to play, in the order in which their rollouts begin. */

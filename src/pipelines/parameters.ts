@@ -2,6 +2,7 @@
 import { suggestion } from '../core/closest-name.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { kindOrNumber } from '../schemas/kind-of.ts';
+import { allowedText } from '../schemas/config-keys.ts';
 import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
 import { parseYaml } from './parse-yaml.ts';
 import { PipelineFileError } from './pipeline-error.ts';
@@ -75,7 +76,10 @@ function assertKinds(server: string, parameters: Schemas, values: Values): void 
   for (const [name, schema] of Object.entries(parameters)) {
     if (!Object.hasOwn(values, name)) continue;
     const check = schemaCheck({ type: 'object', properties: { [name]: schema } });
-    if (!check({ [name]: values[name] })) throw wrong('parameter', `The parameter ${server}.${schemaProblem(check, name)}`);
+    if (check({ [name]: values[name] })) continue;
+    const isNumber = schema.type === 'integer' || schema.type === 'number';
+    const problem = isNumber ? `${name} must be ${allowedText(schema)}, got ${kindOrNumber(values[name])}` : schemaProblem(check, name);
+    throw wrong('parameter', `The parameter ${server}.${problem}`);
   }
 }
 
@@ -92,8 +96,11 @@ function assign(text: string, { values, defaults, servers }: Assigned): void {
   const own = values.get(server);
   if (own === undefined) throw unknownServer('--set', server, servers);
   let table = own;
+  const { parameters = {} } = servers.get(server) ?? {};
+  // A key in a table leaves the defaults of the other keys.
+  const fallback = { ...(parameters === 'any' ? {} : defaultsOf(parameters)), ...defaults.get(server)?.values };
   for (const [i, key] of keys.slice(0, -1).entries()) {
-    const inner = Object.hasOwn(table, key) ? table[key] : ((i === 0 ? defaults.get(server)?.values[key] : null) ?? {});
+    const inner = Object.hasOwn(table, key) ? table[key] : ((i === 0 ? fallback[key] : null) ?? {});
     if (!isObject(inner)) throw wrong('parameter', `--set ${path}: ${key} is ${kindOrNumber(inner)}, not a table`);
     // A copy: the table may be a part of the parsed file.
     table = table[key] = { ...inner };

@@ -145,7 +145,7 @@ export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<
 }
 
 function assertCount(name: string, value: number): void {
-  if (!Number.isSafeInteger(value) || value < 1) throw new ConfigError(`${name} is ${value}. It must be an integer from 1 up.`);
+  if (!Number.isSafeInteger(value) || value < 1) throw new ConfigError(`${name} must be an integer of at least 1, got ${value}`);
 }
 
 type Task = (signal: AbortSignal) => Promise<void>;

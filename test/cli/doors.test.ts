@@ -1,5 +1,6 @@
 /** One rule at every door: a fault of an environment, of its roles or of a setting is refused in the same words by each command and function that takes it. */
-import { afterAll, describe, expect, it } from 'vitest';
+import { globSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CommandHost } from './command-host.ts';
 import { TemporaryFolder } from './eval/temporary-folder.ts';
 import type { Printed } from './in-process.ts';
@@ -7,6 +8,7 @@ import type { Printed } from './in-process.ts';
 const ENVIRONMENT = `
 import { Dataset, MultiTurnEnv, readArguments, reward, Rubric, textArgument } from 'vf-search';
 const row = (i, more) => ({ exampleId: 'c' + i, prompt: [{ role: 'user', content: 'Q?' }], answer: 'Paris', ...more });
+const LONG = { prompt: [{ role: 'user', content: 'Who? '.repeat(3000) }] };
 const ROWS = {
   'one id twice': () => [row(0), row(0)],
   'one id as number and text': () => [row(0, { exampleId: 1 }), row(1, { exampleId: '1' })],
@@ -16,6 +18,7 @@ const ROWS = {
   'an answer that is a number': () => [row(0, { answer: 7 })],
   'info that is a text': () => [row(0, { info: 'x' })],
   'no rows': () => [],
+  'prompts beyond the window': () => [row(0, LONG), row(1, LONG)],
 };
 const OPTIONS = {
   'an empty stop string': { stop: ['</a>', ''] },
@@ -39,7 +42,14 @@ export function loadEnvironment(args) {
 
 const folder = new TemporaryFolder();
 folder.write('toy.mjs', ENVIRONMENT);
+folder.write('rows.jsonl', '{"id":"c0"}');
 const host = new CommandHost(['--conditions=vf-search-source']);
+/** A run without a fault, for vf-score and vf-export. */
+let run = '';
+beforeAll(async () => {
+  await host.run('vf-eval', [...EVALUATION, '-o', 'runs'], { cwd: folder.path, env: { HOME: folder.path } });
+  [run = ''] = globSync('runs/evals/*/*', { cwd: folder.path });
+});
 afterAll(async () => {
   await host[Symbol.asyncDispose]();
   folder[Symbol.dispose]();
@@ -55,6 +65,9 @@ interface Asked {
 
 type Door = (asked: Asked) => readonly [command: string, ...words: string[]];
 
+const EVALUATION = ['./toy.mjs', '-p', 'baseline', '-n', '1', '--plain'];
+const TRAINING = ['./toy.mjs', '--embedded', '-m', 'nano-base', '-n', '2', '-r', '2', '--steps', '1'];
+
 const flags = ({ args = {}, roles = {} }: Asked) => [
   '-a',
   JSON.stringify(args),
@@ -66,27 +79,20 @@ const library =
 
 /** Each takes an environment. */
 const DOORS: Readonly<Record<string, Door>> = {
-  'vf-eval': (asked) => ['vf-eval', './toy.mjs', ...flags(asked), '-p', 'baseline', '-n', '1', '--plain'],
-  'vf-train': (asked) => ['vf-train', './toy.mjs', ...flags(asked), '--embedded', '-m', 'nano-base', '-n', '2', '-r', '2', '--steps', '1', '--plain'],
-  'vf-train --dry-run': (asked) => [
-    'vf-train',
-    './toy.mjs',
-    ...flags(asked),
-    '--embedded',
-    '-m',
-    'nano-base',
-    '-n',
-    '2',
-    '-r',
-    '2',
-    '--steps',
-    '1',
-    '--dry-run',
-  ],
+  'vf-eval': (asked) => ['vf-eval', ...EVALUATION, ...flags(asked)],
+  'vf-train': (asked) => ['vf-train', ...TRAINING, '--plain', ...flags(asked)],
+  'vf-train --dry-run': (asked) => ['vf-train', ...TRAINING, '--dry-run', ...flags(asked)],
   'vf-serve environment': (asked) => ['vf-serve', 'environment', './toy.mjs', ...flags(asked), '--port', '0'],
   'vf-serve verifiers': (asked) => ['vf-serve', 'verifiers', './toy.mjs', ...flags(asked), '--bind', 'tcp://127.0.0.1:0'],
   'evaluate()': library('evaluate'),
   'train()': library('train'),
+  'openGrpoTrainer()': library('openGrpoTrainer'),
+};
+
+/** Those that ask no model for a role before they need it. */
+const ROLELESS_DOORS: Readonly<Record<string, Door>> = {
+  'vf-score': (asked) => ['vf-score', run, '--env', './toy.mjs', ...flags(asked)],
+  'startEpisode()': library('startEpisode'),
 };
 
 /** Those whose policy is a server by token ids. */
@@ -103,7 +109,11 @@ const SAMPLERS: Readonly<Record<string, Door>> = {
 };
 
 async function said(door: string, asked: Asked): Promise<Pick<Printed, 'code'> & { readonly line: string }> {
-  const [command, ...words] = { ...DOORS, ...TOKEN_DOORS, ...SAMPLERS }[door]!(asked);
+  const [command, ...words] = { ...DOORS, ...ROLELESS_DOORS, ...TOKEN_DOORS, ...SAMPLERS }[door]!(asked);
+  return lineOf(command, words);
+}
+
+async function lineOf(command: string, words: readonly string[]): Promise<Pick<Printed, 'code'> & { readonly line: string }> {
   const { code, stderr } = await host.run(command, words, { cwd: folder.path, env: { HOME: folder.path } });
   // Without the name of the command, which comes first.
   return {
@@ -116,7 +126,7 @@ async function said(door: string, asked: Asked): Promise<Pick<Printed, 'code'> &
   };
 }
 
-describe.each(Object.keys(DOORS))('%s', { timeout: 120_000 }, (door) => {
+describe.each(Object.keys({ ...DOORS, ...ROLELESS_DOORS }))('%s', { timeout: 120_000 }, (door) => {
   it.each([
     ['one id twice', 'The rows 0 and 1 both have the id "c0" in rows. Give each its own exampleId.'],
     ['one id as number and text', 'The rows 0 and 1 both have the id "1" in rows. Give each its own exampleId.'],
@@ -143,7 +153,10 @@ describe.each(Object.keys(DOORS))('%s', { timeout: 120_000 }, (door) => {
       line: 'toy has no argument "falt" (did you mean fault?). Its arguments are fault.',
     });
   });
+});
 
+// The rows that openGrpoTrainer() plays are given to it.
+describe.each(Object.keys(DOORS).filter((door) => door !== 'openGrpoTrainer()'))('%s', { timeout: 120_000 }, (door) => {
   it('refuses an environment without rows', async () => {
     expect(await said(door, { args: { fault: 'no rows' } })).toEqual({
       code: 2,
@@ -152,7 +165,9 @@ describe.each(Object.keys(DOORS))('%s', { timeout: 120_000 }, (door) => {
       ),
     });
   });
+});
 
+describe.each(Object.keys(DOORS))('%s', { timeout: 120_000 }, (door) => {
   it('refuses a role that no model plays, and a role that the environment does not have', async () => {
     expect(await said(door, { args: { fault: 'a judge' } })).toEqual({
       code: 2,
@@ -192,4 +207,94 @@ describe.each(Object.keys(SAMPLERS))('%s', { timeout: 120_000 }, (door) => {
   it('refuses a field that is misspelled', async () => {
     expect((await said(door, { sampling: { temprature: 1 } })).line).toMatch(/has no "temprature"; did you mean temperature\?$/);
   });
+});
+
+const set = (value: string) => ['--set', value];
+const trains = (...words: readonly string[]) => ['vf-train', ...TRAINING, ...words];
+const round = (setting: string) => {
+  folder.write(
+    `${setting}.toml`,
+    `environment = "./toy.mjs"\nrows = "rows.jsonl"\nflags = ${JSON.stringify([...TRAINING.slice(1), ...set(setting)])}\n`,
+  );
+  return ['vf-rounds', 'run', `${setting}.toml`, '--dry-run'];
+};
+const pipeline = (setting: string) => {
+  folder.write(
+    'p.yaml',
+    'servers: {benchmark: servers/benchmark, generation: servers/generation}\npipeline: [benchmark.get_data, {generation.generate: {input: {prompt_ls: q_ls}}}]\n',
+  );
+  folder.write('questions.jsonl', '{"question": "Q?", "golden_answers": ["Paris"]}');
+  return ['vf-pipeline', 'check', 'p.yaml', ...set(setting), ...set('benchmark.benchmark.path=questions.jsonl')];
+};
+const calls = (name: string, options: object) => [
+  '../../test/cli/library-door',
+  name,
+  JSON.stringify({ environment: './toy.mjs', args: {}, ...options }),
+];
+const serves = (...words: readonly string[]) => ['vf-serve', 'environment', './toy.mjs', '--port', '0', ...words];
+
+describe('a number of things at once', { timeout: 120_000 }, () => {
+  it.each<[string, () => readonly string[]]>([
+    ['vf-eval -c', () => ['vf-eval', ...EVALUATION, '-c', '0']],
+    ['vf-train', () => trains(...set('rollouts.max_concurrent=0'))],
+    ['vf-train --dry-run', () => trains(...set('rollouts.max_concurrent=0'), '--dry-run')],
+    ['vf-rounds run', () => round('rollouts.max_concurrent=0')],
+    ['vf-score --max-scoring', () => ['vf-score', run, '--max-scoring', '0']],
+    ['vf-export --best', () => ['vf-export', run, '-o', '-', '--best', '0']],
+    ['vf-serve environment --max-sessions', () => serves('--max-sessions', '0')],
+    ['vf-pipeline, generation of UltraRAG 2.0', () => [...pipeline('generation.concurrency=0'), '--tools', '2.0']],
+    [
+      'vf-pipeline, generation of UltraRAG 3.0',
+      () => [
+        ...pipeline('generation.backend_configs.openai.concurrency=0'),
+        '--tools',
+        '3.0',
+        ...set('benchmark.benchmark.key_map={q_ls: question}'),
+      ],
+    ],
+    ['evaluate()', () => calls('evaluate', { maxConcurrent: 0 })],
+    ['train()', () => calls('train', { rollouts: { maxConcurrent: 0 } })],
+    ['openGrpoTrainer()', () => calls('openGrpoTrainer', { rollouts: { maxConcurrent: 0 } })],
+  ])('of 0 is refused by %s', async (_, words) => {
+    const [command, ...rest] = words() as [string, ...string[]];
+    const { code, line } = await lineOf(command, rest);
+    expect({ code, line }).toEqual({ code: 2, line: expect.stringMatching(/must be an integer (of at least 1|from 1 to [\d,]+), got 0\.?$/) });
+  });
+});
+
+describe('a deadline', { timeout: 120_000 }, () => {
+  it.each<[string, () => readonly string[]]>([
+    ['vf-eval --timeout', () => ['vf-eval', ...EVALUATION, '--timeout', '-1']],
+    ['vf-train', () => trains(...set('rollouts.timeout_s=-1'))],
+    ['vf-train --dry-run', () => trains(...set('rollouts.scoring_timeout_s=-1'), '--dry-run')],
+    ['vf-rounds run', () => round('rollouts.timeout_s=-1')],
+    ['vf-score --scoring-timeout', () => ['vf-score', run, '--scoring-timeout', '-1']],
+    ['vf-serve environment --idle-timeout', () => serves('--idle-timeout', '-1')],
+    ['vf-serve environment --step-timeout', () => serves('--step-timeout', '-1')],
+    ['vf-pipeline run --max-wait', () => ['vf-pipeline', 'run', 'p.yaml', '--max-wait', '-1']],
+    ['evaluate()', () => calls('evaluate', { timeoutMs: -1 })],
+    ['evaluate({ scoringTimeoutMs })', () => calls('evaluate', { scoringTimeoutMs: -1 })],
+    ['train()', () => calls('train', { rollouts: { timeoutS: -1 } })],
+    ['openGrpoTrainer()', () => calls('openGrpoTrainer', { rollouts: { timeoutS: -1 } })],
+  ])('of -1 is refused by %s', async (_, words) => {
+    const [command, ...rest] = words() as [string, ...string[]];
+    const { code, line } = await lineOf(command, rest);
+    const range = /must be (a number|an integer) (above 0 or null|of at least 0|from \d+ to [\d,]+), got -1\.?$/;
+    expect({ code, line }).toEqual({ code: 2, line: expect.stringMatching(range) });
+  });
+});
+
+describe('prompts beyond the window', { timeout: 120_000 }, () => {
+  it.each(['vf-eval -p embedded', 'vf-train by tokens', 'vf-train --dry-run by tokens', 'train()', 'openGrpoTrainer()'])(
+    'are a failure of %s, with both lengths and the remedies, and no zero',
+    async (door) => {
+      const [command, ...words] = { ...DOORS, ...TOKEN_DOORS }[door]!({ args: { fault: 'prompts beyond the window' } });
+      const { code, stdout, stderr } = await host.run(command, words, { cwd: folder.path, env: { HOME: folder.path } });
+      expect(code).not.toBe(0);
+      expect(`${stdout}${stderr}`.replaceAll(/\s+/g, ' ')).toMatch(
+        /The prompt has 6,015 tokens, and the model's window 2,048\.? Use a model with a larger window, or raise the limits /,
+      );
+      expect(stdout).not.toMatch(/^reward +0|^reward .*\b0\.000/m);
+    },
+  );
 });

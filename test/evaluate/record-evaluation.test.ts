@@ -272,15 +272,15 @@ describe('recordEvaluation', () => {
   });
 
   it.each([
-    [{ numExamples: 0 }, /rows must be an integer from 1 up, or -1/],
+    [{ numExamples: 0 }, /rows must be an integer of at least 1, or -1/],
     [{ rolloutsPerExample: 1.5 }, /rolloutsPerRow/],
     [{ maxConcurrent: 0 }, /maxConcurrent/],
-    [{ maxScoring: 0 }, /maxScoring must be an integer from 1 up/],
-    [{ seed: 1.5 }, /^seed must be an integer from 0 up, got 1.5/],
+    [{ maxScoring: 0 }, /maxScoring must be an integer of at least 1/],
+    [{ seed: 1.5 }, /^seed must be an integer of at least 0, got 1.5/],
     [{ seed: -1 }, /^seed must be/],
     [{ shuffleSeed: 1.5 }, /shuffleSeed must be/],
-    [{ scoringTimeoutMs: -1 }, /scoringTimeoutMs must be above 0, or null/],
-    [{ cost: { limit: -1, prices: new Map() } as never }, /maxCostUsd must be above 0, or null for none, got -1/],
+    [{ scoringTimeoutMs: -1 }, /scoringTimeoutMs must be a number above 0 or null/],
+    [{ cost: { limit: -1, prices: new Map() } as never }, /maxCostUsd must be a number above 0 or null, got -1/],
     [{ environment: sumsEnvironment({ rows: 0 }) }, /sums has no rows/],
   ])('refuses %o', async (changes, message) => {
     const attempt = recordEvaluation(sumsOptions(directory, changes));

@@ -106,7 +106,7 @@ describe('evaluate', () => {
     [{ policy: { baseURL: 'http://h/v1' } }, /^policy has no option baseURL \(did you mean baseUrl\?\)/],
     [{ args: { a: 1 } }, /^evaluate takes arguments for an environment that it loads/],
     [{ policy: { provider: 'embedded', baseUrl: 'http://h/v1' } }, /^baseUrl cannot be combined with provider: "embedded"/],
-    [{ policy: new ScriptedClient({ kind: 'chat', turns: [] }), rows: 0 }, /^rows must be an integer from 1 up, or -1 for all, got 0/],
+    [{ policy: new ScriptedClient({ kind: 'chat', turns: [] }), rows: 0 }, /^rows must be an integer of at least 1, or -1 for all, got 0/],
     [{ rows: '3' }, /^evaluate takes a number as rows, got a string$/],
     [{ strictStops: 'yes' }, /^evaluate takes true or false as strictStops, got a string$/],
     [{ maxWaitMs: '3' }, /^evaluate takes a number from 0 up as maxWaitMs, got a string$/],

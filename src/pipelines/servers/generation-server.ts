@@ -146,9 +146,8 @@ function readSettings(parameters: Values): Generation {
     retries = RETRIES,
     stream = 'auto',
   } = openai as Values & { base_url: string; model_name: string };
-  if (!isCount(concurrency) || concurrency === 0 || !isCount(retries)) {
-    throw wrong('generation.backend_configs.openai: concurrency and retries must be whole numbers, concurrency at least 1');
-  }
+  assertCount('concurrency', concurrency, 1);
+  assertCount('retries', retries, 0);
   const params = { ...fieldsOf(sampling), extra_body: { ...fieldsOf(extra), ...fieldsOf(fieldsOf(sampling)['extra_body']) } };
   readSampling(params);
   const key = typeof apiKey === 'string' && apiKey !== '' ? { apiKey } : {};
@@ -164,8 +163,9 @@ function streamSetting(value: unknown, where: string): StreamSetting {
   throw wrong(`${where} must be auto, true or false, got ${kindOrNumber(value)}`);
 }
 
-function isCount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 0;
+function assertCount(name: string, value: unknown, least: number): asserts value is number {
+  if (Number.isSafeInteger(value) && (value as number) >= least) return;
+  throw wrong(`generation.backend_configs.openai.${name} must be an integer of at least ${least}, got ${kindOrNumber(value)}`);
 }
 
 /** Temperature and top_p that a file leaves out are the server's own. */
