@@ -3,6 +3,7 @@ import { EngineInputError } from '../engine-errors.ts';
 import type { ByteSource } from '../../files/byte-source.ts';
 import { readJsonObject, shown } from '../model/json-file.ts';
 import { isRiskyPattern } from '../../tokenizer/pattern-risk.ts';
+import { firstNames } from '../../core/first-names.ts';
 import { adapterFaultText } from './plain-lora.ts';
 
 export interface AdapterSettings {
@@ -60,6 +61,22 @@ export async function readAdapterSettings(source: ByteSource, name: string, { ma
     layers: layers.length === 0 ? null : (layers as number[]),
     partialBy: PARTIAL.find((key) => !['null', '[]'].includes(JSON.stringify(config[key] ?? null))) ?? null,
   };
+}
+
+/** Throws EngineInputError for a module with tensors that the settings leave out: PEFT would not read them. `layers_to_transform` is not looked at. */
+export function assertTargeted({ targets, pattern, excluded }: AdapterSettings, modules: readonly string[], path: string): void {
+  const left = modules.filter((module) => (excluded instanceof RegExp ? excluded.test(module) : excluded.some((name) => isNamed(module, name))));
+  if (left.length > 0)
+    throw new EngineInputError(`${path} contains tensors that are in exclude_modules: ${firstNames(left)}; save the adapter again`);
+  const isTarget = (module: string) => (targets === null ? (pattern?.test(module) ?? true) : targets.some((name) => isNamed(module, name)));
+  const extra = modules.filter((module) => !isTarget(module));
+  if (extra.length > 0)
+    throw new EngineInputError(`${path} contains tensors that are not in target_modules: ${firstNames(extra)}; save the adapter again`);
+}
+
+/** PEFT's rule: a target is the whole path, or its end after a dot. */
+export function isNamed(path: string, target: string): boolean {
+  return path === target || path.endsWith(`.${target}`);
 }
 
 function namesOf(value: unknown): string | readonly string[] | null {

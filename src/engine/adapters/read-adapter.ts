@@ -10,7 +10,7 @@ import { MAX_ADAPTER_RANK, type ModelConfig } from '../model/model-types.ts';
 import { toFloat32 } from '../../files/tensor-numbers.ts';
 import type { AdapterTensors } from '../training/trainer-types.ts';
 import { type AdaptedModule, adaptedModules } from './adapted-modules.ts';
-import { type AdapterSettings, readAdapterSettings } from './adapter-settings.ts';
+import { type AdapterSettings, assertTargeted, isNamed, readAdapterSettings } from './adapter-settings.ts';
 import { firstNames } from '../../core/first-names.ts';
 
 export const ADAPTER_CONFIG = 'adapter_config.json';
@@ -163,41 +163,30 @@ function checkNames(
   const known = new Set([...pathsOf(modules)].flatMap((one) => [adapterTensorName(one, 'A'), adapterTensorName(one, 'B')]));
   const unknown = names.filter((name) => !known.has(name));
   if (unknown.length > 0) throw unknownTensors(path, unknown);
-  const { targets, pattern, partialBy, layers, excluded } = settings;
+  const { targets, pattern, partialBy, layers } = settings;
   const present = new Set(names.map((name) => name.slice(PREFIX.length, name.lastIndexOf('.lora_'))));
-  const isExcluded = (module: AdaptedModule) =>
-    excluded instanceof RegExp ? excluded.test(module.path) : excluded.some((name) => isNamed(module, name));
-  const left = modules.filter((module) => present.has(module.path) && isExcluded(module)).map((module) => module.path);
-  if (left.length > 0)
-    throw new EngineInputError(`${path} contains tensors that are in exclude_modules: ${firstNames(left)}; save the adapter again`);
-  if (targets === null && pattern === null) return;
-  const strange = (targets ?? []).filter((target) => !modules.some((module) => isNamed(module, target)));
+  const strange = (targets ?? []).filter((target) => !modules.some((module) => isNamed(module.path, target)));
   if (strange.length > 0) {
     const message = `target_modules next to ${path} names layers that this model does not have: ${firstNames(strange)}; check that the adapter belongs to this model`;
     throw new EngineInputError(message, { code: 'unsupported' });
   }
+  assertTargeted(settings, [...present], path);
+  if (targets === null && pattern === null) return;
   const isTargeted = (module: AdaptedModule) => {
     if (targets === null) return pattern!.test(module.path);
-    return targets.some((target) => isNamed(module, target)) && (layers?.includes(module.layer) ?? true);
+    return targets.some((target) => isNamed(module.path, target)) && (layers?.includes(module.layer) ?? true);
   };
   const targeted = pathsOf(modules.filter(isTargeted));
   const extra = [...present].filter((one) => !targeted.has(one));
   const missing = partialBy !== null ? [] : [...targeted].filter((one) => !present.has(one));
   if (extra.length > 0)
-    throw new EngineInputError(
-      `${path} contains tensors that are not in target_modules${layers === null ? '' : ' and layers_to_transform'}: ${firstNames(extra)}; save the adapter again`,
-    );
+    throw new EngineInputError(`${path} contains tensors that are not in layers_to_transform: ${firstNames(extra)}; save the adapter again`);
   if (missing.length > 0) throw new EngineInputError(`${path} lacks tensors for ${firstNames(missing)} of target_modules; save the adapter again`);
 }
 
 function unknownTensors(path: string, names: readonly string[]): EngineInputError {
   const message = `${path} contains tensors that are not linear layers of this model: ${firstNames(names)}; check that the adapter belongs to this model`;
   return new EngineInputError(message, { code: 'unsupported' });
-}
-
-/** PEFT's rule: a target is the whole path, or its end after a dot. */
-function isNamed({ path }: AdaptedModule, target: string): boolean {
-  return path === target || path.endsWith(`.${target}`);
 }
 
 function hasShape({ shape }: TensorEntry, expected: Shape): boolean {

@@ -1,8 +1,8 @@
 /** Checks that training can start from an adapter, by its small files alone: before a worker, a server or an engine is started. Both gradient backends ask it. */
 import type { ByteSource } from '../../files/byte-source.ts';
 import { EngineInputError } from '../engine-errors.ts';
-import { readAdapterSettings } from './adapter-settings.ts';
-import { ADAPTER_CONFIG, checkFolder, type LayerFit, readAdaptedPaths } from './read-adapter.ts';
+import { assertTargeted, readAdapterSettings } from './adapter-settings.ts';
+import { ADAPTER_CONFIG, ADAPTER_WEIGHTS, checkFolder, type LayerFit, readAdaptedPaths } from './read-adapter.ts';
 
 export interface StartWish {
   readonly rank: number;
@@ -39,6 +39,7 @@ export async function assertStarts(
     refuse('alpha', its, alpha, plainAlpha);
   }
   const paths = await readAdaptedPaths(source, sizesOf === undefined ? null : { rank, scale: found.scale, sizesOf });
+  assertTargeted(found, paths, source.pathOf(ADAPTER_WEIGHTS));
   const its = [...new Set(paths.map((path) => path.slice(path.lastIndexOf('.') + 1)))].toSorted();
   if (JSON.stringify(its) !== JSON.stringify(targets.toSorted())) refuse('targets', JSON.stringify(its), JSON.stringify(targets.toSorted()));
   const isWhole = paths.length === (layers ?? 0) * its.length && (found.layers === null || new Set(found.layers).size === layers);

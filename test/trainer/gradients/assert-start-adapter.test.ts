@@ -61,6 +61,18 @@ describe('assertStartAdapter', () => {
       { adapter: { ...NANO_ADAPTER, modules: [...NANO_ADAPTER.modules, { path: 'model.layers.4.mlp.up_proj', inFeatures: 128, outFeatures: 384 }] } },
       /contains tensors that are not linear layers of this model: base_model\.model\.model\.layers\.4\.mlp\.up_proj/,
     ],
+    ...[String.raw`.*\.(q|k|v|o)_proj`, ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj']].map(
+      (targets): [string, AdapterWish, RegExp] => [
+        `with tensors of layers that its targets leave out: ${targets}`,
+        { config: { target_modules: targets } },
+        /^ADAPTER\/adapter_model\.safetensors contains tensors that are not in target_modules: model\.layers\.0\.mlp\.(gate|down)_proj.*; save the adapter again$/,
+      ],
+    ),
+    [
+      'with tensors that it excludes',
+      { config: { exclude_modules: ['up_proj'] } },
+      /^ADAPTER\/adapter_model\.safetensors contains tensors that are in exclude_modules: model\.layers\.0\.mlp\.up_proj/,
+    ],
     [
       'with a number that is not finite',
       { edit: (tensors) => [...tensors.values()][0]!.bytes.writeFloatLE(NaN, 4) },
@@ -76,6 +88,7 @@ describe('assertStartAdapter', () => {
     await expect(assertStartAdapter(write({ config: { use_rslora: true, lora_alpha: 7.3 } }), { ...LORA, alpha: 7.3 * 2 }, NANO_BASE)).resolves.toBe(
       true,
     );
-    await expect(assertStartAdapter(write({ config: { target_modules: 'all-linear' } }), LORA, NANO_BASE)).resolves.toBe(true);
+    for (const target_modules of ['all-linear', String.raw`.*\.layers\.\d+\..*_proj`])
+      await expect(assertStartAdapter(write({ config: { target_modules } }), LORA, NANO_BASE)).resolves.toBe(true);
   });
 });
