@@ -8,8 +8,9 @@ import type { Surroundings } from '../sessions/surroundings.ts';
 import { checkResultsDisk } from './check-machine.ts';
 import { absentFinding } from './check-model.ts';
 import { checkPrompts } from './check-prompts.ts';
-import { ASSUMED_TOKENS, BYTES_PER_TOKEN } from './estimate-disk.ts';
+import { BYTES_PER_TOKEN } from './estimate-disk.ts';
 import { type Finding, ok, skipped } from './finding.ts';
+import { ASSUMED_TOKENS } from '../launch/gpu-plan.ts';
 
 export async function* checkEvaluation(opened: OpenedEvaluation, { variables, signal }: Surroundings): AsyncGenerator<Finding, void> {
   const { request, policy, counts, target } = opened;

@@ -14,8 +14,9 @@ import { checkProxies } from './check-proxies.ts';
 import { checkServerPython, checkWorkerPython } from './check-python.ts';
 import { checkServers } from './check-server.ts';
 import type { DoctorTarget } from './doctor-target.ts';
-import { ASSUMED_TOKENS, estimateDisk } from './estimate-disk.ts';
+import { estimateDisk } from './estimate-disk.ts';
 import { type Finding, missing, ok, skipped } from './finding.ts';
+import { ASSUMED_TOKENS } from '../launch/gpu-plan.ts';
 
 export interface CheckRunOptions {
   readonly variables: Readonly<Record<string, string | undefined>>;

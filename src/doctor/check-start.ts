@@ -23,8 +23,9 @@ import { checkPrompts } from './check-prompts.ts';
 import { checkRoles } from './check-roles.ts';
 import { checkServers, playedFindings } from './check-server.ts';
 import type { DoctorTarget } from './doctor-target.ts';
-import { ASSUMED_TOKENS, type DiskEstimate, estimateDisk } from './estimate-disk.ts';
+import { type DiskEstimate, estimateDisk } from './estimate-disk.ts';
 import { type Finding, ok, refusal, skipped } from './finding.ts';
+import { ASSUMED_TOKENS } from '../launch/gpu-plan.ts';
 
 export type DiskOf = (config: TrainingConfig) => DiskEstimate;
 

@@ -13,8 +13,6 @@ export interface DiskEstimate {
 }
 
 const FLOAT32_BYTES = 4;
-/** Assumed length of a rollout in tokens where neither environment nor policy has a limit. */
-export const ASSUMED_TOKENS = 4096;
 /** Size of a recorded token in JSON: id, log-prob and text. */
 export const BYTES_PER_TOKEN = 40;
 /** The same in compressed form. */

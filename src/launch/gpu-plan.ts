@@ -15,6 +15,9 @@ import {
 } from './memory-estimate.ts';
 import type { ModelShape } from './model-shape.ts';
 
+/** Assumed length of a rollout in tokens where neither environment nor policy has a limit. */
+export const ASSUMED_TOKENS = 4096;
+
 export interface GpuNeeds {
   readonly shape: ModelShape;
   readonly rank: number;

@@ -1,7 +1,7 @@
 /** Plans the GPU memory of a run before anything is loaded: reads the cards and the model's shape, and resolves the settings that the configuration leaves open. */
 import { ConfigError } from '../../core/errors.ts';
 import { cardOfDevice, type GpuCard, readGpuCards, visibleCards } from '../../launch/gpu-cards.ts';
-import { fitGpus, type GpuNeeds } from '../../launch/gpu-plan.ts';
+import { ASSUMED_TOKENS, fitGpus, type GpuNeeds } from '../../launch/gpu-plan.ts';
 import { GIB } from '../../launch/memory-estimate.ts';
 import { type ExpertModel, type ModelShape, parameterCount, readExperts, readModelShape } from '../../launch/model-shape.ts';
 import { flagValue } from '../../launch/vllm-flags.ts';
@@ -29,8 +29,6 @@ export interface PlanOptions {
   readonly signal: AbortSignal;
 }
 
-/** Assumed length of a rollout if the environment sets no limit. */
-const ASSUMED_TOKENS = 4096;
 const DEFAULT_TOKENS = trainingConfigSchema.properties.backend.properties.max_tokens.default;
 
 /**
