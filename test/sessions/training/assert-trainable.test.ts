@@ -31,7 +31,7 @@ describe('assertTrainable', () => {
   });
 
   it('refuses an adapter on the experts of a mixture, known by its name or its config.json, and names the layers that it can have', async () => {
-    const experts = '/data/models/Qwen3-30B-A3B';
+    const experts = 'Qwen/Qwen3-30B-A3B';
     await expect(trains(experts)).rejects.toThrow(
       'Qwen3-30B-A3B is a mixture of 128 experts, and the trainer cannot adapt experts (up_proj in lora.targets). Train a dense model, or the attention alone: lora.targets = ["q_proj", "k_proj", "v_proj", "o_proj"].',
     );
