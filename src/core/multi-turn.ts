@@ -23,7 +23,7 @@ import { ConfigError, EnvironmentError } from './errors.ts';
 import type { ImageStore, Message } from './message.ts';
 import type { RoleDeclarations } from './model.ts';
 import { returnedText } from './returned-text.ts';
-import { checkSpelling } from './option-spelling.ts';
+import { checkSpelling, unknownKeyProblem } from './option-spelling.ts';
 import { LIMITS, playSettingsProblem } from './play-settings.ts';
 import type { Rubric } from './rubric.ts';
 import { CLEAN_UP_MS } from './timers.ts';
@@ -101,6 +101,8 @@ export interface EnvResponse {
   /** Ends the episode after the observation: true with `completed`, a string with that stop condition. @default false */
   readonly done?: boolean | StopCondition;
 }
+
+const RESPONSE_KEYS = ['observation', 'messages', 'kind', 'next', 'reward', 'done'] as const satisfies readonly (keyof EnvResponse)[];
 
 /** The state of an episode. Subclasses add their own fields. */
 export interface EpisodeState extends Record<string, unknown> {
@@ -241,6 +243,8 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
     state.turns += 1;
     const response = await this.envResponse(kept, state, context);
     this.#assert(isObject(response), { hook: 'envResponse', returned: response, remedy: 'Return an object, {} to add nothing and go on' });
+    const unknown = unknownKeyProblem(response, RESPONSE_KEYS);
+    if (unknown !== null) throw new EnvironmentError(`envResponse of the environment ${this.id} returned ${unknown}`, { isOfCode: true });
     const { observation, messages, kind = 'observation', done, next, reward } = response;
     const stop = done === undefined || done === false ? null : done === true ? 'completed' : done;
     return {

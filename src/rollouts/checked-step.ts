@@ -2,14 +2,18 @@
 import { messagesProblem } from '../core/check-messages.ts';
 import type { SegmentKind, StepResult } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';
+import { unknownKeyProblem } from '../core/option-spelling.ts';
 import { returnedText } from '../core/returned-text.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 
+const STEP_KEYS = ['observation', 'stop', 'next', 'reward'] as const satisfies readonly (keyof StepResult)[];
 const KINDS: readonly unknown[] = ['observation', 'corrective'] satisfies readonly SegmentKind[];
 
 export function checkedStep(result: StepResult): StepResult {
   const given: unknown = result;
   if (!isObject(given)) throw wrong(`step returned ${returnedText(given)}. It must return {observation, stop}`);
+  const unknown = unknownKeyProblem(given, STEP_KEYS);
+  if (unknown !== null) throw wrong(`step returned ${unknown}`);
   const { observation, stop, next = {} } = given;
   if (observation !== null && observation !== undefined) checkObservation(observation);
   if (stop !== null && (typeof stop !== 'string' || stop === ''))

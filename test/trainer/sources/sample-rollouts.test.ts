@@ -405,6 +405,11 @@ describe('sampleRollouts', () => {
   it.each<[string, () => unknown, RegExp]>([
     ['a turn reward that is not a number', () => ({ reward: NaN }), /step gave turn 1 the reward NaN\. It must be a finite number/],
     ['a turn reward that is a text', () => ({ reward: '1' }), /step gave turn 1 the reward "1" \(a string\)\. It must be a finite number/],
+    [
+      'a turn reward under a misspelt key',
+      () => ({ rewards: 1 }),
+      /envResponse of the environment counting returned the key "rewards" \(did you mean reward\?\)\. It may return observation, messages, kind, next, reward, done\./,
+    ],
     ['an observation that is not text', () => ({ observation: 5 }), /step gave an observation that is not text: 5\./],
     [
       'messages that cannot be shown',
