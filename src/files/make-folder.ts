@@ -3,25 +3,28 @@ import { dirname, resolve } from 'node:path';
 import { statIfThere } from './regular-file.ts';
 
 /**
- * Creates a folder and its parents, if they are missing. Throws the system's error. Replaces mkdir's `recursive`, which never returns on a file
+ * Creates a folder and its parents, if they are missing; those that it made, the deepest first. Throws the system's error. Replaces mkdir's `recursive`, which never returns on a file
  * system that cannot create folders and reports the path as missing (`/proc`).
  */
-export function makeFolder(path: string): void {
+export function makeFolder(path: string): readonly string[] {
   const folder = resolve(path);
   try {
-    makeOne(folder);
+    return makeOne(folder);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || dirname(folder) === folder) throw error;
-    makeFolder(dirname(folder));
-    makeOne(folder);
+    const parents = makeFolder(dirname(folder));
+    return [...makeOne(folder), ...parents];
   }
 }
 
-function makeOne(folder: string): void {
+/** None if it is there. */
+function makeOne(folder: string): readonly string[] {
   try {
     mkdirSync(folder);
+    return [folder];
   } catch (error) {
     if (statIfThere(folder)?.isDirectory() !== true) throw error;
+    return [];
   }
 }
 

@@ -1,6 +1,6 @@
 /** The folder of a training run: its paths, its lock, and the processes that worked on it. docs/training-run.md describes it. */
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rm, unlink } from 'node:fs/promises';
+import { mkdir, readdir, rm, rmdir, unlink } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { namesIn } from '../../files/if-there.ts';
 import { ConfigError, VfError } from '../../core/errors.ts';
@@ -55,6 +55,8 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
   #run: WireTrainingRun;
   #nextConfig: ConfigText | null = null;
   #inputs: WireTrainingRun['inputs'];
+  /** Folders above that were made for this run, the deepest first. */
+  #parents: readonly string[] = [];
 
   private constructor(path: string, lock: AsyncDisposable, run: WireTrainingRun) {
     this.path = path;
@@ -66,8 +68,9 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
   /** Creates a folder. `run.json`, which makes it a run, is written last. Throws ConfigError if the folder exists or cannot be created. */
   static async create(options: NewTrainingRun): Promise<TrainingDirectory> {
     const path = resolve(options.outputDirectory, `${folderOfName(options.name)}--${options.id}`);
+    let parents: readonly string[] = [];
     try {
-      makeFolder(options.outputDirectory);
+      parents = makeFolder(options.outputDirectory);
       await mkdir(path);
     } catch (cause) {
       const { code, path: refused } = cause as NodeJS.ErrnoException;
@@ -89,6 +92,7 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
       attempts: [],
     };
     const directory = new TrainingDirectory(path, lock, run);
+    directory.#parents = parents;
     try {
       for (const folder of FOLDERS) await mkdir(directory.paths[folder]);
       await replaceFile(directory.paths.config, (write) => write(Buffer.from(options.config, 'utf8')));
@@ -177,10 +181,12 @@ export class TrainingDirectory implements RunDirectory, AsyncDisposable {
     return names.flat().length > 0;
   }
 
-  /** Removes the folder if the run never began: no work, and no server's log. */
+  /** Removes the folder, and those above that were made for it, if the run never began: no work, and no server's log. */
   async removeUnused(): Promise<void> {
     if (existsSync(this.paths.policyLog) || (await this.holdsWork())) return;
     await rm(this.path, { recursive: true, force: true });
+    // Another run may have begun in one of them.
+    for (const folder of this.#parents) await rmdir(folder).catch(() => {});
   }
 
   /** Gives a run that goes on no further another name, in both files that record it. */

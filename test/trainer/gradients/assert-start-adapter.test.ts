@@ -63,7 +63,7 @@ describe('assertStartAdapter', () => {
     ],
     ...[String.raw`.*\.(q|k|v|o)_proj`, ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj']].map(
       (targets): [string, AdapterWish, RegExp] => [
-        `with tensors of layers that its targets leave out: ${targets}`,
+        `with tensors of layers that its targets leave out: ${JSON.stringify(targets)}`,
         { config: { target_modules: targets } },
         /^ADAPTER\/adapter_model\.safetensors contains tensors that are not in target_modules: model\.layers\.0\.mlp\.(gate|down)_proj.*; save the adapter again$/,
       ],

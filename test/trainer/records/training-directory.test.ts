@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -143,6 +144,8 @@ describe('TrainingDirectory', () => {
       await using made = await create(id);
       if (file !== null) await writeFile(join(made.path, file), '');
       await made.removeUnused();
+      // The folders above go too, unless another run is in them.
+      if (file === null) expect(existsSync(join(output, 'runs'))).toBe(false);
     }
     expect((await readdir(join(output, 'runs'))).toSorted()).toEqual([
       'nano-grpo--evaluated',
