@@ -14,6 +14,7 @@ import { AllowedTokens } from './sampler/allowed-tokens.ts';
 import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 import { ShardedTrainer } from './training/sharded-trainer.ts';
 import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts';
+import { countText } from '../core/count-text.ts';
 
 export class HostedEngine implements TokenEngine {
   readonly config: ModelConfig;
@@ -36,7 +37,7 @@ export class HostedEngine implements TokenEngine {
     this.tokenizer = tokenizer;
     this.maxModelLen = model.config.maxPositions;
     const threads = pool.size === 1 ? '1 thread' : `${pool.size} threads`;
-    this.description = `embedded engine, ${build} SIMD, ${threads}, ${parametersOf(model.config).toLocaleString('en-US')} parameters`;
+    this.description = `embedded engine, ${build} SIMD, ${threads}, ${countText(parametersOf(model.config))} parameters`;
     this.lost = pool.lost;
     this.#seeds = Random.fromSeed(parts.seed);
   }
@@ -56,7 +57,9 @@ export class HostedEngine implements TokenEngine {
     const asked = this.#allowed.has(request.allowedTokenIds) ? { ...request, allowedTokenIds: null } : request;
     checkRequest(asked, { vocabularySize: this.config.vocabularySize, maxModelLen: this.maxModelLen });
     if (pool.pending >= maxPending) {
-      throw new EngineBusyError(`The engine already has ${maxPending} requests, its limit (maxPending). Try again later.`, { retryable: true });
+      throw new EngineBusyError(`The engine already has ${countText(maxPending)} requests, its limit (maxPending). Try again later.`, {
+        retryable: true,
+      });
     }
     using adapter = adapters.use(request.adapter);
     const { signal, onProgress = null, sampling, ...rest } = request;

@@ -3,6 +3,7 @@ import { ConfigError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 import type { ByteFile, ByteSource } from './byte-source.ts';
 import { systemText } from './system-text.ts';
+import { countText } from '../core/count-text.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -69,7 +70,7 @@ export async function readSourceTextIfPresent(
     if (code === 'ENOENT' || code === 'ENOTDIR') return null;
     throw makeError(`Could not read ${path}: ${systemText(cause)}; ${remedy}`, { code: 'invalid', cause });
   }
-  throw makeError(`${path} has ${size} bytes, the limit is ${maxBytes}; ${remedy}`, { code: 'invalid' });
+  throw makeError(`${path} has ${countText(size)} bytes, the limit is ${countText(maxBytes)}; ${remedy}`, { code: 'invalid' });
 }
 
 /** At most `most` bytes. A file may be longer than its size says, as in /proc, or grow meanwhile. */

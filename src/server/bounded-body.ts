@@ -2,6 +2,7 @@
 import { GatheredBytes } from '../core/gathered-bytes.ts';
 import { JsonBounds, REQUEST_LIMITS } from '../core/json-bounds.ts';
 import type { HeldBytes } from './held-bytes.ts';
+import { countText } from '../core/count-text.ts';
 
 export type ReadBody =
   | { readonly ok: true; readonly text: string }
@@ -41,7 +42,7 @@ export class BodyBudget {
 
   async #read(request: Request, kept: GatheredBytes): Promise<ReadBody> {
     const { maxBodyBytes, bodyTimeoutMs } = this.#options;
-    const tooLarge = { ok: false, status: 413, detail: `The body is larger than ${maxBodyBytes} bytes; send less at a time` } as const;
+    const tooLarge = { ok: false, status: 413, detail: `The body is larger than ${countText(maxBodyBytes)} bytes; send less at a time` } as const;
     const announced = Number(request.headers.get('content-length') ?? 0);
     if (announced > maxBodyBytes) return tooLarge;
     // Before anything of it is read.

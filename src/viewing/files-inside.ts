@@ -6,6 +6,7 @@ import { ConfigError } from '../core/errors.ts';
 import { isInside } from '../files/is-inside.ts';
 import { isLink, openRegularFile } from '../files/regular-file.ts';
 import { ViewRequestError } from './view-problem.ts';
+import { countText } from '../core/count-text.ts';
 
 /** `directory`: without links, as `findRuns` gives it. Rejects with ViewRequestError for a file elsewhere, otherwise as `openRegularFile` does; null for a missing file. */
 export async function openInside(directory: string, name: string): Promise<FileHandle | null> {
@@ -38,7 +39,7 @@ export async function readInside(directory: string, name: string, maxBytes: numb
   if (size > maxBytes)
     throw new ViewRequestError(
       400,
-      `${name} has ${size} bytes, and vf-view reads at most ${maxBytes} of it. Check whether the file belongs to the run.`,
+      `${name} has ${countText(size)} bytes, and vf-view reads at most ${countText(maxBytes)} of it. Check whether the file belongs to the run.`,
     );
   return await file.readFile('utf8');
 }

@@ -91,7 +91,7 @@ describe('POST /v1/load_lora_adapter under attack', () => {
       truncateSync(path, 2 ** 33);
     });
     const grown = await peakGrowth(open, async () => {
-      expect(await load(open, huge)).toMatchObject({ status: 400, message: expect.stringContaining('bytes, the limit is 1048576;') as string });
+      expect(await load(open, huge)).toMatchObject({ status: 400, message: expect.stringContaining('bytes, the limit is 1,048,576;') as string });
       // Files of /proc claim to have no bytes, and have some.
       expect(
         await load(

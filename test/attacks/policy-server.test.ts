@@ -54,36 +54,36 @@ describe('vf-serve policy under attack', () => {
   it.each([
     ['stop strings of a megabyte', { n: 256, stop: ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(1_000_000)) }, /at most 1024 characters/],
     ['one stop string that is too long by a character', { stop: 'a'.repeat(1025) }, /at most 1024 characters, got one of 1025/],
-    ['more stop tokens than a request has use for', { n: 256, stop_token_ids: repeated(100_000) }, /at most 1024 different ids/],
+    ['more stop tokens than a request has use for', { n: 256, stop_token_ids: repeated(100_000) }, /at most 1,024 different ids/],
     [
       'allowed tokens that the model does not have',
       { n: 256, allowed_token_ids: Array.from({ length: 1_000_000 }, (_, i) => i) },
       /out-of-vocab.*value=1597/,
     ],
-    ['a billion choices', { n: 1e9 }, /at most 1024 choices/],
+    ['a billion choices', { n: 1e9 }, /at most 1,024 choices/],
     [
       'twenty alternatives for each token of 1,024 long prompts',
       { prompt: Array.from({ length: 1024 }, () => repeated(1000)), prompt_logprobs: 20 },
-      /at most 1048576 log-probs .* got up to 21504000 of prompts and 0 of generated tokens; send several requests/,
+      /at most 1,048,576 log-probs .* got up to 21,504,000 of prompts and 0 of generated tokens; send several requests/,
     ],
     [
       'an echo that judges as many',
       { prompt: Array.from({ length: 1024 }, () => repeated(1000)), echo: true, logprobs: 1 },
-      /at most 1048576 log-probs/,
+      /at most 1,048,576 log-probs/,
     ],
     [
       'twenty alternatives for each token of 1,024 long answers',
       { n: 1024, max_tokens: 1000, logprobs: 20 },
-      /at most 1048576 log-probs .* got up to 0 of prompts and 21504000 of generated tokens/,
+      /at most 1,048,576 log-probs .* got up to 0 of prompts and 21,504,000 of generated tokens/,
     ],
-    ['the same of a stream', { n: 1024, max_tokens: 1000, logprobs: 20, stream: true }, /at most 1048576 log-probs/],
+    ['the same of a stream', { n: 1024, max_tokens: 1000, logprobs: 20, stream: true }, /at most 1,048,576 log-probs/],
     ['more answers to choose from than it returns', { n: 2, best_of: 1e9 }, /best_of only if it equals n/],
     ['a million alternatives', { logprobs: 1e6 }, /greater than max allowed: 20/],
     ['a million alternatives of a prompt', { prompt_logprobs: 1e6 }, /greater than max allowed: 20/],
     ['all alternatives', { logprobs: -1 }, /all of the vocabulary.*greater than max allowed: 20/],
     ['a thousand stop strings', { stop: Array.from({ length: 1000 }, (_, i) => String(i)) }, /at most 4 strings, got 1000/],
     ['an empty stop string', { stop: [''] }, /cannot contain an empty string/],
-    ['a prompt of two million words', { prompt: 'a b '.repeat(1_000_000) }, /at most 524288 characters/],
+    ['a prompt of two million words', { prompt: 'a b '.repeat(1_000_000) }, /at most 524,288 characters/],
   ])('refuses %s', async (_, fields, message) => {
     const grown = await peakGrowth(server, async () => {
       const { status, body } = await complete(fields);

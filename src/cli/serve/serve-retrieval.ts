@@ -11,6 +11,7 @@ import { readingError } from '../../files/place-error.ts';
 import { passageColumns } from '../options/shared-options.ts';
 import type { RetrieveOptions } from './retrieve-command.ts';
 import { failureNotes, serveUntilStopped } from './serving.ts';
+import { countText } from '../../core/count-text.ts';
 
 /** Time for pending requests to finish after Ctrl-C; a second Ctrl-C ends them. */
 const GRACE_MS = 30_000;
@@ -41,7 +42,7 @@ function progressNotes(context: CommandContext): (progress: { readonly rows: num
   return ({ rows }) => {
     if (performance.now() - notedAt < NOTE_EVERY_MS) return;
     notedAt = performance.now();
-    context.note(`vf-serve: ${rows.toLocaleString('en')} passages indexed; an index built with vf-index takes almost no time to open`);
+    context.note(`vf-serve: ${countText(rows)} passages indexed; an index built with vf-index takes almost no time to open`);
   };
 }
 

@@ -1,6 +1,7 @@
 /** Rejects an invalid batch or gradient before anything runs. Pure. */
 import { EngineInputError } from '../engine-errors.ts';
 import type { SequenceBatch } from '../compute/training-types.ts';
+import { countText } from '../../core/count-text.ts';
 
 interface BatchLimits {
   readonly vocabularySize: number;
@@ -20,7 +21,7 @@ export function checkBatch(batch: SequenceBatch, { vocabularySize, maxPositions 
   }
   const longest = offsets.reduce((most, end, i) => Math.max(most, end - (offsets[i - 1] ?? 0)), 0);
   if (longest > maxPositions) {
-    throw new EngineInputError(`A sequence has ${longest} tokens, the model's limit is ${maxPositions}.`, {
+    throw new EngineInputError(`A sequence has ${countText(longest)} tokens, the model's limit is ${countText(maxPositions)}.`, {
       code: 'too_long',
     });
   }

@@ -8,6 +8,7 @@ import { EnvironmentRefusal } from './environment-refusal.ts';
 import { RolloutJob } from './rollout-job.ts';
 import type { ServedEnvironment } from './served-environment.ts';
 import type { PolicyAddress, ServedPolicies } from './served-policies.ts';
+import { countText } from '../../core/count-text.ts';
 
 export interface RolloutJobsOptions {
   readonly served: ServedEnvironment;
@@ -112,7 +113,8 @@ export class RolloutJobs {
     const { sampling, maxTokens } = policies.readSampling(request.sampling ?? {}, address.kind);
     const rows = rowsOf(request.example_ids, served);
     const total = rows.length * rolloutsPerExample;
-    if (total > MOST_ROLLOUTS) throw new EnvironmentRefusal(422, `The request has ${total} rollouts. Send at most ${MOST_ROLLOUTS} at a time.`);
+    if (total > MOST_ROLLOUTS)
+      throw new EnvironmentRefusal(422, `The request has ${countText(total)} rollouts. Send at most ${countText(MOST_ROLLOUTS)} at a time.`);
     if (this.#running.size >= maxSessions)
       throw new EnvironmentRefusal(503, `${this.#running.size} requests are being played (--max-sessions). Try again later.`);
     if (!this.#options.held.makeRoom(bytes)) throw new EnvironmentRefusal(503, `${this.#options.held.fullText}. Try again later.`);

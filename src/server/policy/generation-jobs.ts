@@ -2,6 +2,7 @@
 import type { SamplingFields } from '../../schemas/policy-server/sampling-fields.ts';
 import { PolicyRefusal, valueRefusal } from './policy-refusal.ts';
 import type { GenerationJob, ServedEngine, ServedModel } from './served-engine.ts';
+import { countText } from '../../core/count-text.ts';
 
 export interface PlanOptions {
   readonly model: ServedModel;
@@ -67,7 +68,7 @@ function eachWith(alternatives: number | null): number {
 function checkLogProbs(served: ServedEngine, { prompt, sampled }: { readonly prompt: number; readonly sampled: number }): void {
   const { maxLogProbs } = served.options.limits;
   if (prompt + sampled <= maxLogProbs) return;
-  const text = `A request may have at most ${maxLogProbs} log-probs (choices × tokens × (1 + alternatives)), got up to ${prompt} of prompts and ${sampled} of generated tokens; send several requests, or ask for fewer alternatives or tokens`;
+  const text = `A request may have at most ${countText(maxLogProbs)} log-probs (choices × tokens × (1 + alternatives)), got up to ${countText(prompt)} of prompts and ${countText(sampled)} of generated tokens; send several requests, or ask for fewer alternatives or tokens`;
   throw new PolicyRefusal(400, text, { param: prompt > sampled ? 'prompt_logprobs' : 'logprobs' });
 }
 
@@ -92,7 +93,7 @@ function stopTokenIds(ids: readonly number[]): readonly number[] {
   for (const id of ids) {
     distinct.add(id);
     if (distinct.size > MAX_STOP_TOKENS) {
-      throw new PolicyRefusal(400, `stop_token_ids must hold at most ${MAX_STOP_TOKENS} different ids, got ${ids.length}.`, {
+      throw new PolicyRefusal(400, `stop_token_ids must hold at most ${countText(MAX_STOP_TOKENS)} different ids, got ${countText(ids.length)}.`, {
         param: 'stop_token_ids',
       });
     }
@@ -104,7 +105,7 @@ function stopTokenIds(ids: readonly number[]): readonly number[] {
 export function checkChoices(served: ServedEngine, prompts: number, n: number): void {
   const { maxChoices } = served.options.limits;
   if (prompts * n <= maxChoices) return;
-  const text = `A request may have at most ${maxChoices} choices (prompts × n), got ${prompts} × ${n}; send several requests`;
+  const text = `A request may have at most ${countText(maxChoices)} choices (prompts × n), got ${countText(prompts)} × ${countText(n)}; send several requests`;
   throw new PolicyRefusal(400, text, { param: prompts > 1 ? 'prompt' : 'n' });
 }
 

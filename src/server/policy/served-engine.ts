@@ -8,6 +8,7 @@ import { PolicyMetrics } from './policy-metrics.ts';
 import { PolicyRefusal, valueRefusal } from './policy-refusal.ts';
 import type { SamplingDefaults } from './sampling-defaults.ts';
 import { TokenStrings } from './token-strings.ts';
+import { countText } from '../../core/count-text.ts';
 
 export interface PolicyLimits {
   /** @default 16 MiB */
@@ -114,7 +115,10 @@ export class ServedEngine {
   checkTextLength(length: number): void {
     const { maxTextLength } = this.options.limits;
     if (length <= maxTextLength) return;
-    throw new PolicyRefusal(400, `A prompt may have at most ${maxTextLength} characters, got ${length}; send token ids, or less text at a time`);
+    throw new PolicyRefusal(
+      400,
+      `A prompt may have at most ${countText(maxTextLength)} characters, got ${countText(length)}; send token ids, or less text at a time`,
+    );
   }
 
   encode(text: string, { addSpecialTokens }: { readonly addSpecialTokens: boolean }): Int32Array {

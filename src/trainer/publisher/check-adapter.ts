@@ -16,6 +16,7 @@ import { systemText } from '../../files/system-text.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { scanTensors } from './tensor-scan.ts';
 import { firstNames } from '../../core/first-names.ts';
+import { countText } from '../../core/count-text.ts';
 
 const CONFIG = 'adapter_config.json';
 const WEIGHTS = 'adapter_model.safetensors';
@@ -56,7 +57,7 @@ async function checkConfig({ directory, rank, alpha, files }: AdapterManifest, a
     );
   }
   const { size } = await stat(path);
-  if (size > MAX_CONFIG_BYTES) throw new PublishError(`${path} has ${size} bytes; the limit is ${MAX_CONFIG_BYTES}`);
+  if (size > MAX_CONFIG_BYTES) throw new PublishError(`${path} has ${countText(size)} bytes; the limit is ${countText(MAX_CONFIG_BYTES)}`);
   const bytes = await readRegularBytes(path);
   checkFile(directory, files, CONFIG, bytes.length, createHash('sha256').update(bytes).digest('hex'));
   let config: unknown;
@@ -131,7 +132,7 @@ async function checkOtherFiles({ directory, files }: AdapterManifest): Promise<v
   for (const { name, bytes } of files) {
     if (name === CONFIG || name === WEIGHTS) continue;
     const { size } = await stat(join(directory, name));
-    if (size !== bytes) throw changed(directory, name, `${bytes} bytes`, `${size}`);
+    if (size !== bytes) throw changed(directory, name, `${countText(bytes)} bytes`, countText(size));
   }
 }
 
@@ -139,7 +140,7 @@ function checkFile(directory: string, files: AdapterManifest['files'], name: str
   const listed = files.find((file) => file.name === name);
   if (listed === undefined)
     throw new PublishError(`The manifest of ${directory} does not list ${name}; it lists ${files.map((file) => file.name).join(', ') || 'nothing'}`);
-  if (listed.bytes !== bytes) throw changed(directory, name, `${listed.bytes} bytes`, String(bytes));
+  if (listed.bytes !== bytes) throw changed(directory, name, `${countText(listed.bytes)} bytes`, countText(bytes));
   if (listed.sha256 !== sha256) throw changed(directory, name, `sha256 ${listed.sha256}`, sha256);
 }
 

@@ -9,6 +9,7 @@ import { systemText } from '../../files/system-text.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { CheckpointSchema, type WireCheckpoint } from '../../schemas/training-records.ts';
 import type { CheckpointContent } from './checkpoints.ts';
+import { countText } from '../../core/count-text.ts';
 
 const MANIFEST = 'checkpoint.json';
 
@@ -47,7 +48,7 @@ export async function readManifest(directory: string): Promise<{ readonly value:
   for (const { path, ...expected } of content.files) {
     const found = await sumOf(join(directory, path)).catch((error: unknown) => ({ problem: unreadText(path, error) }));
     if ('problem' in found) return found;
-    if (found.bytes !== expected.bytes) return { problem: `${path} has ${found.bytes} bytes instead of ${expected.bytes}` };
+    if (found.bytes !== expected.bytes) return { problem: `${path} has ${countText(found.bytes)} bytes instead of ${countText(expected.bytes)}` };
     if (found.sha256 !== expected.sha256) return { problem: `${path} changed after it was written` };
   }
   return parsed;

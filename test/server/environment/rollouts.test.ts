@@ -282,7 +282,7 @@ describe('POST /v1/rollouts', () => {
     ['a model that is not served', { policy: { base_url: 'http://127.0.0.1:1/v1', model: 'nobody' } }, /does not serve nobody/],
     ['an unknown row', { example_ids: ['row-0', 'nobody'] }, /^example_ids\[1\]: "nobody" is not among/],
     ['a row twice', { example_ids: ['row-0', 'row-0'] }, /occurs twice/],
-    ['too many rollouts', { rollouts_per_example: 100_000 }, /at most 65536/],
+    ['too many rollouts', { rollouts_per_example: 100_000 }, /at most 65,536/],
   ])('refuses %s before it plays', async (_, changes, message) => {
     await using server = await environmentClient(new TalkEnv({ maxTurns: 3 }), { policies: policies().options });
     expect(await lines(server.url, request(changes))).toMatchObject([

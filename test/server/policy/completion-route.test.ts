@@ -145,7 +145,7 @@ describe('POST /v1/completions', () => {
     for (const fields of [{ n: 1025 }, { prompt: Array.from({ length: 513 }, () => PROMPT), n: 2 }])
       expect(await complete({ ...SAMPLED, ...fields })).toMatchObject({
         status: 400,
-        body: { error: { message: expect.stringContaining('1024') as string } },
+        body: { error: { message: expect.stringContaining('1,024') as string } },
       });
   });
 

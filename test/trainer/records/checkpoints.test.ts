@@ -126,7 +126,7 @@ describe('a damaged checkpoint', () => {
   };
   it.each<[string, (name: string) => Promise<unknown>, RegExp]>([
     ['a file that is missing', (name) => rm(moments(name)), /: state\/shards\/moments\.bin is missing$/],
-    ['a file that was cut', (name) => truncate(moments(name), 100), /moments\.bin has 100 bytes instead of 3145728/],
+    ['a file that was cut', (name) => truncate(moments(name), 100), /moments\.bin has 100 bytes instead of 3,145,728/],
     ['a file that grew', (name) => appendFile(moments(name), 'x'), /bytes instead of/],
     ['one bit of a file', (name) => flip(moments(name), 1 << 20), /moments\.bin changed after it was written/],
     ['no manifest', (name) => rm(manifest(name)), /: checkpoint\.json is missing$/],

@@ -8,6 +8,7 @@ import { JsonRequests } from '../json-requests.ts';
 import type { ServedEnvironment } from '../served-environment.ts';
 import { taskOf } from '../task-page.ts';
 import type { HttpSessions } from './http-sessions.ts';
+import { countText } from '../../../core/count-text.ts';
 
 export interface OpenEnvRoutesOptions {
   readonly served: ServedEnvironment;
@@ -102,7 +103,10 @@ function taskAt(rows: Rows, index: number) {
 function tasksOf(rows: Rows, from: number, to: number) {
   const length = Math.max(0, to - from);
   if (length > MOST_TASKS) {
-    throw new EnvironmentRefusal(422, `These are ${length} tasks, and an answer has at most ${MOST_TASKS}. Ask for parts of them by task_range.`);
+    throw new EnvironmentRefusal(
+      422,
+      `These are ${countText(length)} tasks, and an answer has at most ${countText(MOST_TASKS)}. Ask for parts of them by task_range.`,
+    );
   }
   return Array.from({ length }, (_, i) => taskOf(rows.at(from + i)));
 }

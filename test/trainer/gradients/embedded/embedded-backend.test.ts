@@ -257,7 +257,7 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
     backend = await openNano();
     expect(await failureOf(backend.forward(longBatch(2049), KEPT))).toMatchObject({
       code: 'bad_input',
-      message: expect.stringMatching(/2049 tokens.*limit is 2048/),
+      message: expect.stringMatching(/2,049 tokens.*limit is 2,048/),
     });
     const { batchId } = await backend.forward(batch, KEPT);
     expect(await failureOf(backend.backward(batchId, { dLogProbs, dEntropy: dLogProbs }))).toMatchObject({ code: 'bad_input' });
