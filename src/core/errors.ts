@@ -214,6 +214,11 @@ export class EnvironmentError extends VfError {
   override readonly name = 'EnvironmentError';
 }
 
+/** True if nothing more can be asked of a gradient backend: it is lost, or its work was cancelled. Any other error of a write is about that write. */
+export function endsBackend(error: unknown): boolean {
+  return error instanceof CancelledError || (error instanceof GradientError && error.code === 'lost');
+}
+
 /** Unwraps a SuppressedError to the original failure, so that an error on disposal does not hide it. Matched by name because Node 22 lacks the class. */
 export function firstError(thrown: unknown): unknown {
   return thrown instanceof Error && thrown.name === 'SuppressedError' && 'suppressed' in thrown ? firstError(thrown.suppressed) : thrown;

@@ -1,7 +1,8 @@
 /** Keeps the adapter of the best version so far in `best/`. If the folder exists, it is complete. */
 import { existsSync } from 'node:fs';
 import { cp, mkdir, rename, rm } from 'node:fs/promises';
-import { GradientError, ResultsError } from '../../core/errors.ts';
+import { endsBackend, TrainingError } from '../../core/errors.ts';
+import { isDiskFull } from '../../files/disk-full.ts';
 import { replaceFile } from '../../files/json-lines.ts';
 import { supervisedSteps } from '../config/training-schedule.ts';
 import { type BestMetric, bestRecord, type BestVersion, isBetter, measuredVersions, readBest } from '../records/best-version.ts';
@@ -19,6 +20,8 @@ export interface BestAdapterParts {
 
 export class BestAdapter {
   readonly #parts: BestAdapterParts;
+  /** Why a better version than the one in `best/` could not be kept there; null if none is missing. */
+  #problem: string | null = null;
 
   constructor(parts: BestAdapterParts) {
     this.#parts = parts;
@@ -39,42 +42,57 @@ export class BestAdapter {
   }
 
   /**
-   * Chooses again, among the checkpoints, if the measurement that chose `best/` is not recorded. A session calls it when it starts: it repeats the measurements after its
-   * checkpoint, or it has discarded them because settings have changed.
+   * Chooses again, among the checkpoints, if the measurement that chose `best/` is not recorded, or if a better version could not be written there. A session calls it when it
+   * starts: it repeats the measurements after its checkpoint, or it has discarded them because settings have changed.
    */
   async review(): Promise<void> {
+    this.#problem = null;
+    await this.#writing(() => this.#chooseAgain());
+  }
+
+  /** Tries once more to write what could not be written, at the end of the run. Throws TrainingError if that fails too: a run without its best adapter has not finished. */
+  async settle(): Promise<void> {
+    if (this.#problem !== null) await this.review();
+    if (this.#problem === null) return;
+    throw new TrainingError(`${this.#problem}. Correct this, then continue this run with -R, which takes it from its checkpoint`);
+  }
+
+  async #chooseAgain(): Promise<void> {
     const { run, records } = this.#parts;
-    await this.#writing(async () => {
-      const kept = readBest(this.#paths.best);
-      if (kept === null || run.config.checkpoint.best === 'none') return;
-      const isSame = ({ metric, step, version, value }: BestVersion) =>
-        metric === kept.metric && step === kept.step && value === kept.value && (metric === 'validation_nll' || version === kept.version);
-      const measured = measuredVersions(records.rows).filter((each) => this.#isAsked(each) && this.#beatsStart(each));
-      if (measured.some(isSame)) return;
-      const found = await this.#inCheckpoint(measured);
-      if (found === null) await rm(this.#paths.best, { recursive: true });
-      else await this.#keep(found.version, (directory) => cp(found.adapter, directory, { recursive: true }));
-      const now = found === null ? 'the next measurement chooses it again' : `it now holds the adapter of step ${found.version.step}`;
-      records.report({ kind: 'note', message: `best/ held the adapter of step ${kept.step}, whose measurement is not recorded: ${now}` });
-    });
+    const { best } = this.#paths;
+    if (run.config.checkpoint.best === 'none') return;
+    const kept = readBest(best);
+    const measured = measuredVersions(records.rows).filter((each) => this.#isAsked(each) && this.#beatsStart(each));
+    const isRecorded = kept === null || measured.some((each) => isSame(each, kept));
+    const found = await this.#inCheckpoint(isRecorded ? measured.filter((each) => isBetter(each, kept)) : measured);
+    if (found === null && isRecorded) return;
+    if (found === null) await rm(best, { recursive: true });
+    else await this.#keep(found.version, (directory) => cp(found.adapter, directory, { recursive: true }));
+    const now = found === null ? 'the next measurement chooses it again' : `it now holds the adapter of step ${found.version.step}`;
+    const before = isRecorded ? 'best/ lacked the best adapter' : `best/ held the adapter of step ${kept.step}, whose measurement is not recorded`;
+    records.report({ kind: 'note', message: `${before}: ${now}` });
   }
 
   /** The first of these whose adapter a checkpoint has. */
   async #inCheckpoint(measured: readonly BestVersion[]): Promise<{ readonly version: BestVersion; readonly adapter: string } | null> {
+    if (measured.length === 0) return null;
     const adapters = new Map<number, string>();
     for await (const { version, adapterDirectory } of this.#parts.records.checkpoints.whole()) adapters.set(version, adapterDirectory);
     const version = measured.find((each) => adapters.has(each.version));
     return version === undefined ? null : { version, adapter: adapters.get(version.version)! };
   }
 
-  /** If `best/` cannot be written, this raises an alarm and the run continues. */
+  /** If `best/` cannot be written, this raises an alarm and the run continues until `settle`. */
   async #writing(work: () => Promise<void>): Promise<void> {
     try {
       await this.#putBack();
       await work();
     } catch (error) {
-      if (error instanceof GradientError || (!(error instanceof ResultsError) && (error as NodeJS.ErrnoException).code === undefined)) throw error;
-      this.#parts.records.report({ kind: 'alarm', message: `Cannot write the best adapter ${this.#paths.best}: ${systemText(error)}` });
+      if (endsBackend(error)) throw error;
+      const { best, fresh } = this.#paths;
+      await rm(fresh, { recursive: true, force: true }).catch(() => {});
+      this.#problem = `Cannot write the best adapter ${best}: ${isDiskFull(error) ? 'the disk is full; free some space' : systemText(error)}`;
+      this.#parts.records.report({ kind: 'alarm', message: `${this.#problem}. It is tried again at the end of the run` });
     }
   }
 
@@ -117,6 +135,12 @@ export class BestAdapter {
       if (error.code !== 'ENOENT') throw error;
     });
     await rename(fresh, best);
+    this.#problem = null;
     await rm(old, { recursive: true, force: true });
   }
+}
+
+function isSame(measured: BestVersion, kept: BestVersion): boolean {
+  const { metric, step, version, value } = measured;
+  return metric === kept.metric && step === kept.step && value === kept.value && (metric === 'validation_nll' || version === kept.version);
 }

@@ -1,5 +1,5 @@
 import { cp, mkdir, rm } from 'node:fs/promises';
-import { CancelledError, GradientError, ResultsError } from '../../core/errors.ts';
+import { endsBackend, ResultsError } from '../../core/errors.ts';
 import type { GradientBackend } from '../gradient-backend.ts';
 import { systemText } from '../../files/system-text.ts';
 
@@ -110,7 +110,7 @@ export class Progress {
         this.#hasWeights = true;
       }
     } catch (cause) {
-      if (cause instanceof CancelledError || (cause instanceof GradientError && cause.code === 'lost')) throw cause;
+      if (endsBackend(cause)) throw cause;
       this.#problem = new ResultsError(`Cannot write ${directory}: ${systemText(cause)}`, { cause });
     }
     this.#boundary = { step: this.#step, version: this.#version, counters };

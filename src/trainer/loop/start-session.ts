@@ -37,6 +37,7 @@ export interface SessionParts extends Serving, AsyncDisposable {
   readonly budget: TokenBudget;
   readonly guards: Guards;
   readonly validation: Validation;
+  readonly best: BestAdapter;
   readonly checkpoints: CheckpointWriter;
 }
 
@@ -124,6 +125,7 @@ export async function startSession(
     budget,
     guards,
     validation,
+    best,
     checkpoints,
     async [Symbol.asyncDispose]() {
       // Runs each of these, the last one first, even if one fails.

@@ -145,6 +145,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
   const { version: trained } = progress;
   if (trained === 0 && lastStep > 0)
     throw new TrainingError(unchangedText(lastStep, skipped), { resumeFlags: isRepeated(skipped) ? null : moreStepsFlags(config) });
+  await parts.best.settle();
   const fault = session.isServed === false ? null : servingFault({ trained, serves: parts.policy.version, why: failure });
   if (fault !== null) throw new TrainingError(fault);
 }

@@ -6,7 +6,7 @@
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { namesIn } from '../../files/if-there.ts';
-import { CancelledError, describeError, GradientError, ResultsError, TrainingError } from '../../core/errors.ts';
+import { describeError, endsBackend, ResultsError, TrainingError } from '../../core/errors.ts';
 import { isDiskFull } from '../../files/disk-full.ts';
 import { syncDirectory } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
@@ -132,7 +132,7 @@ export class Checkpoints {
       await syncDirectory(this.#directory);
     } catch (cause) {
       await rm(temporary, { recursive: true, force: true }).catch(() => {});
-      if (cause instanceof CancelledError || (cause instanceof GradientError && cause.code === 'lost')) throw cause;
+      if (endsBackend(cause)) throw cause;
       throw saveError(join(this.#directory, base), cause);
     }
     await this.#remove(earlier);

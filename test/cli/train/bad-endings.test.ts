@@ -48,6 +48,7 @@ const ENDINGS: readonly Ending[] = [
     failAt: { match: '^mkdir .*/checkpoints/step-000003\\.\\d+\\.tmp', from: 1, how: 'full' },
     isLong: true,
   },
+  { name: 'the disk is full while best/ is written', failAt: { match: '^\\w+ .*/best\\.new\\.tmp/.', from: 1, how: 'full' }, isLong: true },
   { name: 'a guard stops it', words: ['--set', 'guards.min_entropy=9', '--set', 'guards.on_alarm=stop'], resume: ['--set', 'guards.on_alarm=warn'] },
   { name: 'an evaluation fails', fault: { call: 7 }, isLong: true },
   { name: 'all steps are skipped', fault: { isFlat: true }, isLong: true },
@@ -57,6 +58,7 @@ const ENDINGS: readonly Ending[] = [
 let hub: WritableHub;
 let folder: TrainFolder;
 let whole: string;
+let wholeBest: string;
 beforeEach(async () => {
   hub = await writableHub();
   begin();
@@ -110,6 +112,7 @@ const adapterSum = (run: RunFolder) =>
   createHash('sha256')
     .update(readFileSync(join(run.path, 'checkpoints', newest(run)!, 'adapter/adapter_model.safetensors')))
     .digest('hex');
+const leftOvers = (run: RunFolder) => [...run.names('.'), ...run.names('checkpoints')].filter((name) => name.endsWith('.tmp'));
 const stepText = (step: number | string) => `step ${Number(step)}`;
 
 function cardOf(run: RunFolder): string {
@@ -140,6 +143,8 @@ async function cellsOf(ending: Ending): Promise<string[]> {
   const run = folder.run()!;
   const summary = stdout === '' ? null : (JSON.parse(stdout) as { reason: string; step: number; steps: number });
   expect(hub.repositories.size).toBe(0);
+  // A killed process cannot tidy up; the next one does.
+  if (signal === null) expect(leftOvers(run)).toEqual([]);
   const left = [
     newest(run) === null ? 'none' : stepText(newest(run)!.slice('step-'.length, 'step-000000'.length)),
     bestOf(run),
@@ -157,6 +162,8 @@ async function cellsOf(ending: Ending): Promise<string[]> {
     readFileSync(join(run.path, 'checkpoints', newest(run)!, 'adapter/adapter_model.safetensors')),
   );
   const isWhole = adapterSum(run) === whole;
+  if (isWhole) expect(bestOf(run)).toBe(wholeBest);
+  expect(leftOvers(run)).toEqual([]);
   expect(cardOf(run)).toBe(stepText(newest(run)!.slice('step-'.length, 'step-000000'.length)));
   return [...left, `\`-R${flags === '' ? '' : ` ${flags}`}\`: ${end.reason}${isWhole ? ', the same weights' : ''}`];
 }
@@ -178,6 +185,7 @@ describe('the table of bad endings', { timeout: 300_000 }, () => {
     begin();
     await play(words(['--steps', String(STEPS)]));
     whole = adapterSum(folder.run()!);
+    wholeBest = bestOf(folder.run()!);
     folder[Symbol.dispose]();
     await hub[Symbol.asyncDispose]();
   }, 300_000);

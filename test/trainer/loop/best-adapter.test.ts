@@ -1,0 +1,94 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { GradientError, TrainingError, VfError } from '../../../src/core/errors.ts';
+import { BestAdapter, type BestAdapterParts } from '../../../src/trainer/loop/best-adapter.ts';
+import { readBest } from '../../../src/trainer/records/best-version.ts';
+import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
+import { someConfig } from '../some-config.ts';
+
+let folder: string;
+let said: string[];
+let rows: MetricsRow[];
+let failure: Error | null;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vf-best-'));
+  said = [];
+  rows = [];
+  failure = null;
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const FULL = new VfError('Could not write it', { cause: Object.assign(new Error('no space left on device'), { code: 'ENOSPC' }) });
+const evaluated = (step: number, value: number): MetricsRow => ({ kind: 'evaluation', step, values: { reward_mean: value, policy_version: step } });
+const kept = () => readBest(join(folder, 'best'));
+
+function opened(): BestAdapter {
+  const save = async (directory: string) => {
+    mkdirSync(directory);
+    writeFileSync(join(directory, 'adapter_config.json'), '{}');
+    if (failure !== null) throw failure;
+  };
+  const checkpoint = join(folder, 'checkpoints/step-000002/adapter');
+  const checkpoints = {
+    async *whole() {
+      if (existsSync(checkpoint)) yield { version: 2, adapterDirectory: checkpoint };
+    },
+  };
+  const parts = {
+    run: { config: someConfig({}), directory: { paths: { best: join(folder, 'best') } } },
+    records: { report: ({ message }: { message: string }) => said.push(message), rows, checkpoints },
+    session: { backend: { saveAdapter: save } },
+    isValidated: false,
+  };
+  return new BestAdapter(parts as unknown as BestAdapterParts);
+}
+
+async function offered(best: BestAdapter, step: number, value: number): Promise<void> {
+  await best.offer({ metric: 'reward_mean', step, version: step, value });
+  rows.push(evaluated(step, value));
+}
+
+describe('BestAdapter', () => {
+  it.each([
+    ['an error of the engine', FULL],
+    ['an error of the worker', new GradientError('No space left on device', { code: 'internal' })],
+  ])(
+    'says that the disk is full, leaves nothing, and stops the run if it cannot take the adapter from its checkpoint at the end: %s',
+    async (_, full) => {
+      const best = opened();
+      await offered(best, 1, 0.1);
+      failure = full;
+      await offered(best, 2, 0.5);
+      expect(said).toEqual([
+        expect.stringMatching(/^Cannot write the best adapter .*best: the disk is full; free some space\. It is tried again at the end/),
+      ]);
+      expect(readdirSync(folder)).toEqual(['best']);
+      expect(kept()).toMatchObject({ step: 1 });
+      mkdirSync(join(folder, 'checkpoints/step-000002'), { recursive: true });
+      writeFileSync(join(folder, 'checkpoints/step-000002/adapter'), 'a file, which cannot be copied into a folder');
+      mkdirSync(join(folder, 'best.old.tmp'));
+      writeFileSync(join(folder, 'best.new.tmp'), '');
+      await best.settle().catch((error: unknown) => expect(error).toBeInstanceOf(TrainingError));
+      rmSync(join(folder, 'checkpoints/step-000002/adapter'));
+      mkdirSync(join(folder, 'checkpoints/step-000002/adapter'));
+      await opened().review();
+      expect(kept()).toMatchObject({ step: 2, value: 0.5 });
+      expect(said.at(-1)).toBe('best/ lacked the best adapter: it now holds the adapter of step 2');
+    },
+  );
+
+  it('goes on without the best adapter, with its alarm alone, where no checkpoint has it any more', async () => {
+    const best = opened();
+    failure = FULL;
+    await offered(best, 2, 0.5);
+    await best.settle();
+    expect([kept(), said.length]).toEqual([null, 1]);
+  });
+
+  it('leaves the loss of the backend to the run', async () => {
+    failure = new GradientError('gone', { code: 'lost' });
+    await expect(offered(opened(), 1, 0.5)).rejects.toThrow('gone');
+  });
+});
