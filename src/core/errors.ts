@@ -164,6 +164,14 @@ interface TrainingErrorDetails {
   readonly failedRollouts: number;
   readonly resumeFlags: readonly string[] | null;
   readonly correct: string | null;
+  readonly newRun: NewRun | null;
+}
+
+/** A run that may get further than the one that ended, from the same configuration. */
+export interface NewRun {
+  /** Worded to follow "train again". */
+  readonly why: string;
+  readonly flags: readonly string[];
 }
 
 /** A training run had to stop: nothing left to train on, an alarm, too many failures. Its checkpoints contain the training so far. */
@@ -175,15 +183,18 @@ export class TrainingError extends VfError {
   readonly resumeFlags: readonly string[] | null;
   /** What the user must correct before `-R` helps, such as the path of a module; null if it is nothing that a name says. */
   readonly correct: string | null;
+  /** Helps where `-R` does not; null if no settings are known that do. */
+  readonly newRun: NewRun | null;
 
   constructor(
     message: string,
-    { failedRollouts = 0, resumeFlags = [], correct = null, ...options }: VfErrorOptions & Partial<TrainingErrorDetails> = {},
+    { failedRollouts = 0, resumeFlags = [], correct = null, newRun = null, ...options }: VfErrorOptions & Partial<TrainingErrorDetails> = {},
   ) {
     super(message, options);
     this.failedRollouts = failedRollouts;
     this.resumeFlags = resumeFlags;
     this.correct = correct;
+    this.newRun = newRun;
   }
 }
 

@@ -45,7 +45,11 @@ export const SKIP_REMEDIES: Readonly<Record<SkipKind, string>> = {
 
 /** The remedy of a recorded kind, which may be of another version; null if it is unknown. */
 export function skipRemedy(kind: string | null): string | null {
-  return Object.entries(SKIP_REMEDIES).find(([known]) => known === kind)?.[1] ?? null;
+  return isSkipKind(kind) ? SKIP_REMEDIES[kind] : null;
+}
+
+export function isSkipKind(kind: string | null): kind is SkipKind {
+  return kind !== null && Object.hasOwn(SKIP_REMEDIES, kind);
 }
 
 const REPEATED: ReadonlySet<SkipKind> = new Set(['credit', 'no_gradient', 'too_small']);

@@ -2,6 +2,7 @@
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { PolicyVersions } from '../clients/policy-versions.ts';
 import type { Environment } from '../core/environment.ts';
+import type { NewRun } from '../core/errors.ts';
 import type { RoleModels } from '../core/model.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { WireTrainingRun } from '../schemas/training-records.ts';
@@ -140,6 +141,8 @@ export interface TrainingOutcome {
   readonly resumeFlags?: readonly string[] | null;
   /** What the user must correct before -R helps, such as the path of a module. @default null: nothing */
   readonly correct?: string | null;
+  /** The settings of a new run that may get further where -R does not. @default null: none are known */
+  readonly newRun?: NewRun | null;
   /** Replicas that did not serve the version when the run ended, as URLs without `/v1`. @default none */
   readonly resting?: readonly string[];
 }

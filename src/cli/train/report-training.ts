@@ -26,12 +26,20 @@ export interface ReportOptions {
 
 export async function reportTraining(ended: EndedTraining, { display, note, redact }: ReportOptions): Promise<void> {
   const { setup, evaluationLabel, evaluationRows } = ended;
-  const { resumeFlags = [], correct = null, resting = [] } = ended.outcome;
+  const { resumeFlags = [], correct = null, newRun = null, resting = [] } = ended.outcome;
   const { config, wire } = setup;
   const { summary, rows } = await concludeTraining(ended, { variables: process.env, redact, warn: (line) => note(`vf-train: ${line}`) });
   const notice = restingNotice(resting, summary.model);
   if (notice !== null) note(`vf-train: ${notice}`);
-  const options = { backend: wire.backend.kind, rows: evaluationRows, presets: ownPresets(config.environment.id), resumeFlags, correct, resting };
+  const options = {
+    backend: wire.backend.kind,
+    rows: evaluationRows,
+    presets: ownPresets(config.environment.id),
+    resumeFlags,
+    correct,
+    newRun,
+    resting,
+  };
   const next = nextTrainingCommands(summary, config, options).map(({ why, command }) => ({ why, command: redact(command) }));
   if (display.json) {
     process.stdout.write(jsonLine(trainingSummaryToWire(summary)));

@@ -1,5 +1,6 @@
 /** Useful commands after a training run. */
 import { basename, join, resolve } from 'node:path';
+import type { NewRun } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { TrainingSummary } from '../../schemas/training-summary.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
@@ -24,23 +25,21 @@ interface NextOptions {
   readonly resumeFlags?: readonly string[] | null;
   /** What must be corrected before `-R` helps. @default nothing */
   readonly correct?: string | null;
+  /** A new run that gets further where `-R` does not. @default none is known */
+  readonly newRun?: NewRun | null;
   /** Replicas that did not serve when the run ended, as URLs without `/v1`. @default none */
   readonly resting?: readonly string[];
 }
 
 export function nextTrainingCommands(summary: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
-  return [...trainAgain(summary), ...bestFirst(summary, config, options), ...afterRun(summary, config, options)];
+  return [...trainAgain(summary, options), ...bestFirst(summary, config, options), ...afterRun(summary, config, options)];
 }
 
 /** A run goes on from its last weights, so that only a new one undoes an update that destroyed them. */
-function trainAgain({ collapse, directory, baseModel }: TrainingSummary): NextCommand[] {
-  if (collapse === undefined) return [];
-  return [
-    {
-      why: 'train again with a lower learning rate: this run has collapsed',
-      command: ownCommand('vf-train', [...settingsWords(directory, baseModel), ...collapse.flags]),
-    },
-  ];
+function trainAgain({ collapse, directory, baseModel }: TrainingSummary, { newRun = null }: NextOptions): NextCommand[] {
+  const again = collapse === undefined ? newRun : { why: 'with a lower learning rate: this run has collapsed', flags: collapse.flags };
+  if (again === null) return [];
+  return [{ why: `train again ${again.why}`, command: ownCommand('vf-train', [...settingsWords(directory, baseModel), ...again.flags]) }];
 }
 
 /** The settings of a run, for a new one. On another machine, a bundled model is in another place. */

@@ -1,7 +1,9 @@
 /** The steps of a run, and the learning rate of each: supervised steps first, then those on rollouts. */
+import type { NewRun } from '../../core/errors.ts';
 import { settingNumber } from '../../core/setting-number.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { AdamOptions } from '../../core/adam-options.ts';
+import type { SkipReason } from '../skip-reason.ts';
 import type { LossTerm } from '../token-loss.ts';
 
 /** The files and data sets that `[sft]` names; empty if nothing is learned from demonstrations. */
@@ -50,6 +52,15 @@ export function lowerRateFlags(config: Pick<TrainingConfig, 'optimizer' | 'sft'>
 /** The flags of `-R` that let a run take as many further steps on rollouts; none for a run without such steps. */
 export function moreStepsFlags({ steps }: Pick<TrainingConfig, 'steps'>): readonly string[] {
   return steps === 0 ? [] : ['--steps', String(2 * steps)];
+}
+
+/** A new run that may get further where nothing was learnt from rewards: the sampling of a run cannot change. Null for other reasons. */
+export function newRunAfter(reason: SkipReason | null, { rollouts }: Pick<TrainingConfig, 'rollouts'>): NewRun | null {
+  const { rolloutsPerExample, maxTokens } = rollouts;
+  if (reason?.kind === 'constant')
+    return { why: 'with more rollouts per row, whose rewards may differ', flags: ['-r', String(Math.max(4, 2 * rolloutsPerExample))] };
+  if ((reason?.kind !== 'cut' && reason?.kind !== 'masked') || maxTokens === null) return null;
+  return { why: 'with more tokens per generation', flags: ['--max-tokens', String(2 * maxTokens)] };
 }
 
 /** Says how a batch is split into updates. A supervised batch is one optimiser step. */

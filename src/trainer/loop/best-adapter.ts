@@ -12,7 +12,7 @@ import { systemText } from '../../files/system-text.ts';
 
 export interface BestAdapterParts {
   readonly run: Pick<TrainingRun, 'config' | 'directory'>;
-  readonly records: Pick<RunRecords, 'report' | 'rows' | 'checkpoints'>;
+  readonly records: Pick<RunRecords, 'report' | 'rows' | 'missingRows' | 'checkpoints'>;
   readonly session: Pick<TrainingSession, 'backend'>;
   /** The run validates on demonstrations. */
   readonly isValidated: boolean;
@@ -65,7 +65,8 @@ export class BestAdapter {
     const measured = measuredVersions(records.rows).filter((each) => this.#isAsked(each) && this.#beatsStart(each));
     const isRecorded = kept === null || measured.some((each) => isSame(each, kept));
     const found = await this.#inCheckpoint(isRecorded ? measured.filter((each) => isBetter(each, kept)) : measured);
-    if (found === null && isRecorded) return;
+    // A measurement that was lost with metrics.jsonl is no reason to delete an adapter.
+    if (found === null && (isRecorded || records.missingRows(kept.step).length > 0)) return;
     if (found === null) await rm(best, { recursive: true });
     else await this.#keep(found.version, (directory) => cp(found.adapter, directory, { recursive: true }));
     const now = found === null ? 'the next measurement chooses it again' : `it now holds the adapter of step ${found.version.step}`;

@@ -1,6 +1,6 @@
 /** Guards: conditions under which a run warns or stops by itself. */
 import { settingNumber } from '../../core/setting-number.ts';
-import { type PublishError, TrainingError } from '../../core/errors.ts';
+import { type NewRun, type PublishError, TrainingError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { CollapseWatch } from '../records/collapse.ts';
 import { isRepeated, SKIP_REMEDIES, type SkipReason } from '../skip-reason.ts';
@@ -25,6 +25,8 @@ export interface GuardsStart {
   readonly rows?: readonly MetricsRow[];
   /** The flags that lower the learning rate of a step in a new run. @default none */
   readonly lowerRate?: (step: number) => readonly string[];
+  /** The new run that gets further than a run without any update. @default none */
+  readonly newRun?: (reason: SkipReason) => NewRun | null;
 }
 
 export interface StepNotice {
@@ -43,6 +45,9 @@ export class Guards {
   readonly #spentUsd: () => number | null;
   readonly #collapse: CollapseWatch;
   readonly #lowerRate: (step: number) => readonly string[];
+  readonly #newRunAfter: (reason: SkipReason) => NewRun | null;
+  /** No step of the run has changed the weights. */
+  #isUnchanged: boolean;
   #skipped: number;
   #failedPublishes = 0;
   /** Updates since the version that serves. Infinity if the session resumed a run and has not published yet. */
@@ -50,7 +55,7 @@ export class Guards {
 
   constructor(
     config: TrainingConfig['guards'],
-    { skipped, isServed, losses = [], spentUsd = () => 0, rows = [], lowerRate = () => [] }: GuardsStart,
+    { skipped, isServed, losses = [], spentUsd = () => 0, rows = [], lowerRate = () => [], newRun = () => null }: GuardsStart,
     report: (event: Omit<TrainingEvent, 'step'>) => void,
   ) {
     this.#config = config;
@@ -60,6 +65,8 @@ export class Guards {
     this.#spentUsd = spentUsd;
     this.#collapse = new CollapseWatch(rows);
     this.#lowerRate = lowerRate;
+    this.#newRunAfter = newRun;
+    this.#isUnchanged = !rows.some(({ kind, values }) => kind === 'step' && (values['optimizer_steps'] ?? 0) > 0);
     this.#lossesOfRole = new Map(losses.flatMap(({ name, roles }) => (roles ?? []).map((role) => [role, name] as const)));
   }
 
@@ -93,15 +100,17 @@ export class Guards {
     const reason = this.#sinceCollapse(found);
     if (reason === null) {
       this.#skipped = 0;
+      this.#isUnchanged = false;
       this.#unserved++;
       return null;
     }
     this.#skipped++;
     this.#report({ kind: 'step_skipped', message: `No update: ${reason.text}`, reason: reason.kind });
     if (this.#skipped < this.#config.maxSkippedSteps) return null;
+    const newRun = this.#isUnchanged ? this.#newRunAfter(reason) : null;
     return new TrainingError(
       `Stopped after ${this.#skipped} steps in a row without an update (guards.max_skipped_steps); the last: ${reason.text}. ${this.#remedyOf(reason)}`,
-      { resumeFlags: this.#afterSkips(reason, lowerRate) },
+      { resumeFlags: newRun === null ? this.#afterSkips(reason, lowerRate) : null, newRun },
     );
   }
 

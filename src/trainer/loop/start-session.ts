@@ -27,7 +27,7 @@ import { Progress } from './progress.ts';
 import { servePolicyAtStart, type Serving } from './serve-policy.ts';
 import { TokenBudget } from '../gradients/token-budget.ts';
 import { joinObservers, type TrainingEvent } from '../training-observer.ts';
-import { lowerRate, supervisedSteps, totalSteps } from '../config/training-schedule.ts';
+import { lowerRate, newRunAfter, supervisedSteps, totalSteps } from '../config/training-schedule.ts';
 import type { DemonstrationSet, TrainingRun, TrainingSession } from '../training-session.ts';
 import { Validation } from './validation.ts';
 
@@ -102,6 +102,7 @@ export async function startSession(
       ...spending,
       rows: await readMetrics(directory.paths.metrics),
       lowerRate: (step) => lowerRate(config, step),
+      newRun: (reason) => newRunAfter(reason, config),
     },
     report,
   );
@@ -119,6 +120,7 @@ export async function startSession(
   records.served(session.versions.current(), session.versions.replicas);
   const computes = `${session.backend.capabilities.description}; policy ${session.client.name}`;
   report(startedOrResumed(start, { isAgain, computes }));
+  records.noticeMissing(start.step);
   const opening: SessionParts = {
     ...serving,
     credit,

@@ -9,7 +9,8 @@ import { PhaseClock } from './phase-clock.ts';
 import { isServing, servePolicy } from './serve-policy.ts';
 import { type SessionStart, startSession } from './start-session.ts';
 import { trainStep } from './train-step.ts';
-import { lowerRateFlags, moreStepsFlags, totalSteps } from '../config/training-schedule.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { lowerRateFlags, moreStepsFlags, newRunAfter, totalSteps } from '../config/training-schedule.ts';
 import { doneText, servingFault, unchangedText } from '../records/usable-version.ts';
 import { isRepeated, type SkipReason } from '../skip-reason.ts';
 import type { TrainingOutcome, TrainingRun, TrainingSession } from '../training-session.ts';
@@ -143,11 +144,16 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     if (checkpoints.isDue(step)) await checkpoints.save();
   }
   const { version: trained } = progress;
-  if (trained === 0 && lastStep > 0)
-    throw new TrainingError(unchangedText(lastStep, skipped), { resumeFlags: isRepeated(skipped) ? null : moreStepsFlags(config) });
+  if (trained === 0 && lastStep > 0) throw unchanged(config, skipped ?? (await records.skipReason(lastStep)));
   await parts.best.settle();
   const fault = session.isServed === false ? null : servingFault({ trained, serves: parts.policy.version, why: failure });
   if (fault !== null) throw new TrainingError(fault);
+}
+
+function unchanged(config: TrainingConfig, last: SkipReason | null): TrainingError {
+  const newRun = newRunAfter(last, config);
+  const resumeFlags = newRun !== null || isRepeated(last) ? null : moreStepsFlags(config);
+  return new TrainingError(unchangedText(totalSteps(config), last), { resumeFlags, newRun });
 }
 
 type Settled<T> = { readonly value: T; readonly thrown: null } | { readonly value: null; readonly thrown: unknown };

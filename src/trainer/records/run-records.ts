@@ -5,10 +5,11 @@ import { thrownText, TrainingError } from '../../core/errors.ts';
 import { TraceFile, type TracePlace } from '../../files/trace-file.ts';
 import { mapStrings } from '../../transport/redact.ts';
 import { Checkpoints } from './checkpoints.ts';
-import { EventLog } from './event-log.ts';
+import { EventLog, readSkippedSteps } from './event-log.ts';
 import { MetricsJournal } from './metrics-journal.ts';
 import { RolloutFiles } from './rollout-files.ts';
 import { SourceFiles } from './source-files.ts';
+import { isSkipKind, type SkipReason } from '../skip-reason.ts';
 import type { TrajectoryBatch } from '../trajectory-source.ts';
 import type { FailedRollout, MetricsRow, RecordedMetricsRow, TrainingEvent, TrainingObserver } from '../training-observer.ts';
 import { totalSteps } from '../config/training-schedule.ts';
@@ -76,6 +77,24 @@ export class RunRecords implements AsyncDisposable {
     return this.#journal?.rows ?? [];
   }
 
+  /** Steps through this one that metrics.jsonl has lost, although a checkpoint counts them; none of a step that is yet to be taken. */
+  missingRows(through: number): readonly number[] {
+    const known = new Set(this.rows.filter(({ kind }) => kind === 'step').map(({ step }) => step));
+    return Array.from({ length: through > this.#step ? 0 : through }, (_, i) => i + 1).filter((step) => !known.has(step));
+  }
+
+  /** Says what was lost with such rows. */
+  noticeMissing(through: number): void {
+    const missing = this.missingRows(through);
+    if (missing.length > 0) this.report({ kind: 'alarm', message: missingText(missing) });
+  }
+
+  /** Why a step of any process changed nothing; null if it did, or if its kind is unknown. */
+  async skipReason(step: number): Promise<SkipReason | null> {
+    const [found] = await readSkippedSteps(this.#run.directory.paths.events, new Set([step]));
+    return found !== undefined && isSkipKind(found.kind) ? { kind: found.kind, text: found.text } : null;
+  }
+
   row(row: MetricsRow): void {
     if (this.#journal === null) throw new TrainingError('The metrics journal is not open; call resumeAt before writing a row');
     this.#step = row.step;
@@ -129,8 +148,8 @@ export class RunRecords implements AsyncDisposable {
   async outcome(reason: TrainingOutcome['reason'], cause: Error | null): Promise<TrainingOutcome> {
     const { directory, config } = this.#run;
     const failed = reason === 'interrupted' ? this.#failed.size : 0;
-    const ended = cause instanceof TrainingError ? cause : { failedRollouts: failed, resumeFlags: [], correct: null };
-    const { failedRollouts, resumeFlags, correct } = ended;
+    const ended = cause instanceof TrainingError ? cause : { failedRollouts: failed, resumeFlags: [], correct: null, newRun: null };
+    const { failedRollouts, resumeFlags, correct, newRun } = ended;
     const checkpoint = await this.checkpoints.latest().catch((error: unknown) => {
       // A damaged checkpoint must not hide why the run ended.
       this.report({ kind: 'alarm', message: thrownText(error) });
@@ -150,6 +169,7 @@ export class RunRecords implements AsyncDisposable {
       resumable: reason !== 'finished' || this.#step < totalSteps(config),
       resumeFlags,
       correct,
+      newRun,
       resting: this.#run.servers.replicas.filter((replica) => this.#replicas?.isResting(replica) === true),
     };
   }
@@ -163,6 +183,14 @@ export class RunRecords implements AsyncDisposable {
       await this.#events.close();
     }
   }
+}
+
+function missingText(steps: readonly number[]): string {
+  const which = steps.length === 1 ? `step ${steps[0]}` : `${steps.length} steps from ${steps[0]} to ${steps.at(-1)}`;
+  return (
+    `metrics.jsonl lacks the rows of ${which}, which this run has trained, and evaluations of that time may be missing too. Curves, summary and model cards go without them, ` +
+    'and the best adapter is compared with what is left. The weights are not affected. If you have a copy of the file, stop the run, put it back and continue with -R'
+  );
 }
 
 /** Null unless an environment of the run traces. A rollout that is missing from the file of its step is played again, so its lines are dropped. */

@@ -48,6 +48,17 @@ describe('nextTrainingCommands', () => {
     expect(nextTrainingCommands(summary, remote, { backend: 'embedded', presets, resumeFlags })).toEqual([
       { why: 'continue this run', command: 'npx vf-train -R outputs/train/nano--0a1b2c3d --allow-changes --lr 1e-4' },
     ]);
+    const corrected = { resumeFlags: ['--allow-changes'], correct: './my-loss.ts' };
+    expect(nextTrainingCommands(summary, remote, { backend: 'embedded', presets, ...corrected })).toEqual([
+      {
+        why: 'correct my-loss.ts, then continue this run',
+        command: 'npx vf-train -R outputs/train/nano--0a1b2c3d --allow-changes',
+      },
+    ]);
+    const newRun = { why: 'with more rollouts per row', flags: ['-r', '8'] };
+    expect(nextTrainingCommands({ ...summary, adapter: null }, remote, { backend: 'embedded', presets, resumeFlags: null, newRun })).toEqual([
+      { why: 'train again with more rollouts per row', command: expect.stringMatching(/outputs\/train\/nano--0a1b2c3d\/config\.toml .*-r 8$/) },
+    ]);
     expect(nextTrainingCommands({ ...summary, adapter: null }, remote, { backend: 'embedded', presets, resumeFlags: null })).toEqual([]);
   });
 

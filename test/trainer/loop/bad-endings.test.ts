@@ -300,14 +300,22 @@ describe('a run whose steps were all skipped', () => {
   const config = { steps: 2, evaluation: { every: 0 } };
   const environment = new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [reward(() => 1, { name: 'same' })] }) });
 
-  it('has no result: it is stopped, says why and what to do, also when it is resumed, and goes on with more steps', async () => {
+  it('has no result: it is stopped, says why and what to do, also when it is resumed, and a new run has more rollouts per row', async () => {
     const outcome = await run({ config, environment });
-    expect(outcome).toMatchObject({ reason: 'stopped', step: 2, version: 0, adapter: null, resumable: true, resumeFlags: ['--steps', '4'] });
+    expect(outcome).toMatchObject({
+      reason: 'stopped',
+      step: 2,
+      version: 0,
+      adapter: null,
+      resumable: true,
+      resumeFlags: null,
+      newRun: { flags: ['-r', '8'] },
+    });
     expect(outcome.message).toBe(
       'All 2 steps are done, but the policy is unchanged: each was skipped, the last because no group has two finished rollouts with different rewards. ' +
         `${SKIP_REMEDIES.constant}. Start a new run with other settings, or take further steps with -R and a larger --steps`,
     );
-    expect((await run({ config, environment })).message).toMatch(/: each was skipped, and its step_skipped event says why\. Start a new run/);
+    expect(await run({ config, environment })).toMatchObject({ message: outcome.message, resumeFlags: null, newRun: outcome.newRun });
     expect(await run({ config: { ...config, steps: 3 } })).toMatchObject({ reason: 'finished', version: 3 });
   });
 });

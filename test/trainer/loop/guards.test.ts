@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { PublishError, TrainingError } from '../../../src/core/errors.ts';
+import { newRunAfter } from '../../../src/trainer/config/training-schedule.ts';
 import { Guards, type GuardsStart } from '../../../src/trainer/loop/guards.ts';
+import type { SkipReason } from '../../../src/trainer/skip-reason.ts';
 import type { LossTerm } from '../../../src/trainer/token-loss.ts';
-import type { TrainingEvent } from '../../../src/trainer/training-observer.ts';
+import type { MetricsRow, TrainingEvent } from '../../../src/trainer/training-observer.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
 
@@ -38,6 +40,16 @@ describe('Guards.step', () => {
       [{ kind: 'failed', text: 'all failed' }, []],
     ] as const)
       expect(guards({ max_skipped_steps: 3 }, { skipped: 2 }).guards.step(reason, ['--lr', '1e-5'])?.resumeFlags).toEqual(flags);
+  });
+
+  it('offers a new run where equal rewards kept a run from its first update, and -R where some step had one', () => {
+    const newRun = (reason: SkipReason) => newRunAfter(reason, someConfig({ rollouts: { rollouts_per_example: 4, max_tokens: 100 } }));
+    const stopped = (reason: SkipReason, rows: readonly MetricsRow[] = []) =>
+      guards({ max_skipped_steps: 3 }, { skipped: 2, newRun, rows }).guards.step(reason);
+    expect(stopped(CONSTANT)).toMatchObject({ resumeFlags: null, newRun: { flags: ['-r', '8'] } });
+    expect(stopped({ kind: 'cut', text: 'cut' })).toMatchObject({ resumeFlags: null, newRun: { flags: ['--max-tokens', '200'] } });
+    expect(stopped({ kind: 'failed', text: 'all failed' })).toMatchObject({ resumeFlags: [], newRun: null });
+    expect(stopped(CONSTANT, [{ kind: 'step', step: 1, values: { optimizer_steps: 1 } }])).toMatchObject({ newRun: null });
   });
 
   it('continues the count of a checkpoint, and starts from 0 after a step that was applied', () => {

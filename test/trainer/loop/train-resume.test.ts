@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readlinkSync } from 'node:fs';
-import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -123,6 +123,22 @@ describe('a run that is interrupted', () => {
       step: 0,
       message: expect.stringContaining('rollouts that an earlier attempt recorded are used again'),
     });
+  });
+
+  it('says what was lost with metrics.jsonl, keeps best/, and reaches the same weights', async () => {
+    const config = { ...KEPT, evaluation: { every: 2, examples: 4 }, checkpoint: { ...KEPT.checkpoint, best: 'reward' } };
+    const stop = new AbortController();
+    const onStep = ({ step }: { readonly step: number }) => void (step === 5 && stop.abort());
+    await trainSmall(path, { backend, config, signal: stop.signal, observer: { onStep } });
+    await mkdir(join(path, 'best/adapter'), { recursive: true });
+    await writeFile(join(path, 'best/evaluation.json'), JSON.stringify({ step: 2, version: 2, reward_mean: 2 }));
+    await rm(join(path, 'metrics.jsonl'));
+    await trainSmall(path, { backend, config });
+    const lost = (await eventsOf(path)).filter(({ message }) => message.startsWith('metrics.jsonl lacks'));
+    expect(lost).toEqual([
+      expect.objectContaining({ kind: 'alarm', message: expect.stringMatching(/the rows of \d steps from 1 to \d, which this run has trained/) }),
+    ]);
+    expect(await readFile(join(path, 'best/evaluation.json'), 'utf8')).toContain('"reward_mean":2');
   });
 
   const WAYS = [

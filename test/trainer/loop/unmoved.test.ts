@@ -43,6 +43,7 @@ describe('a run whose updates left every weight as it was', () => {
     expect(outcome.message).toBe(
       `All 2 steps are done, but the policy is unchanged: each was skipped, the last because ${text}. ${SKIP_REMEDIES[kind]}. Start a new run with other settings`,
     );
+    expect(await run({ config, backend })).toMatchObject({ message: outcome.message, resumeFlags: null });
     expect((await readdir(path)).includes('best')).toBe(false);
     expect((await readMetrics(join(path, 'metrics.jsonl'))).every(({ values }) => values['policy_version'] === 0)).toBe(true);
     expect((await eventsOf(path)).find(({ kind: of }) => of === 'step_skipped')).toMatchObject({
