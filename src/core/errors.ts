@@ -2,6 +2,7 @@
  * One class per boundary that can fail. A failed rollout is data: its error is recorded on the rollout, its reward is null, and it is left out of its
  * group. Every message says what happened, with the value, and then what to do.
  */
+import type { NewRun } from './new-run.ts';
 import { withoutExcerpt } from './read-json.ts';
 
 export interface VfErrorOptions {
@@ -160,20 +161,6 @@ export class PublishError extends VfError {
   override readonly name = 'PublishError';
 }
 
-interface TrainingErrorDetails {
-  readonly failedRollouts: number;
-  readonly resumeFlags: readonly string[] | null;
-  readonly correct: string | null;
-  readonly newRun: NewRun | null;
-}
-
-/** A run that may get further than the one that ended, from the same configuration. */
-export interface NewRun {
-  /** Worded to follow "train again". */
-  readonly why: string;
-  readonly flags: readonly string[];
-}
-
 /** A training run had to stop: nothing left to train on, an alarm, too many failures. Its checkpoints contain the training so far. */
 export class TrainingError extends VfError {
   override readonly name = 'TrainingError';
@@ -188,7 +175,13 @@ export class TrainingError extends VfError {
 
   constructor(
     message: string,
-    { failedRollouts = 0, resumeFlags = [], correct = null, newRun = null, ...options }: VfErrorOptions & Partial<TrainingErrorDetails> = {},
+    {
+      failedRollouts = 0,
+      resumeFlags = [],
+      correct = null,
+      newRun = null,
+      ...options
+    }: VfErrorOptions & Partial<Pick<TrainingError, 'failedRollouts' | 'resumeFlags' | 'correct' | 'newRun'>> = {},
   ) {
     super(message, options);
     this.failedRollouts = failedRollouts;
@@ -223,11 +216,6 @@ export class CancelledError extends VfError {
 /** An environment's own code threw. */
 export class EnvironmentError extends VfError {
   override readonly name = 'EnvironmentError';
-}
-
-/** True if nothing more can be asked of a gradient backend: it is lost, or its work was cancelled. Any other error of a write is about that write. */
-export function endsBackend(error: unknown): boolean {
-  return error instanceof CancelledError || (error instanceof GradientError && error.code === 'lost');
 }
 
 /** Unwraps a SuppressedError to the original failure, so that an error on disposal does not hide it. Matched by name because Node 22 lacks the class. */

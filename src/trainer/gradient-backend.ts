@@ -3,6 +3,7 @@
  * base, one LoRA adapter and its Adam state. It knows nothing of the loss: it returns log-probs of the target tokens, the trainer computes
  * dLoss / dlogProbs in float64, and the backend propagates that to the adapter. Calls run one at a time, in order.
  */
+import { CancelledError, GradientError } from '../core/errors.ts';
 import type { AdamOptions } from '../core/adam-options.ts';
 
 /** Whole trajectories, concatenated without padding. A trajectory is never split and never attends to another. */
@@ -141,4 +142,9 @@ export interface GradientBackend extends GradientComputation {
   loadState(directory: string): Promise<void>;
   /** Gives memory that no tensor uses back to the device, for another program. @default the backend keeps none */
   releaseMemory?(): Promise<void>;
+}
+
+/** True if nothing more can be asked of a gradient backend: it is lost, or its work was cancelled. Any other error of a write is about that write. */
+export function endsBackend(error: unknown): boolean {
+  return error instanceof CancelledError || (error instanceof GradientError && error.code === 'lost');
 }

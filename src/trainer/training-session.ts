@@ -2,7 +2,7 @@
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { PolicyVersions } from '../clients/policy-versions.ts';
 import type { Environment } from '../core/environment.ts';
-import type { NewRun } from '../core/errors.ts';
+import type { NewRun } from '../core/new-run.ts';
 import type { RoleModels } from '../core/model.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { WireTrainingRun } from '../schemas/training-records.ts';

@@ -1,6 +1,6 @@
 /** Useful commands after a training run. */
 import { basename, join, resolve } from 'node:path';
-import type { NewRun } from '../../core/errors.ts';
+import type { NewRun } from '../../core/new-run.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { TrainingSummary } from '../../schemas/training-summary.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';

@@ -1,5 +1,5 @@
 /** The steps of a run, and the learning rate of each: supervised steps first, then those on rollouts. */
-import type { NewRun } from '../../core/errors.ts';
+import type { NewRun } from '../../core/new-run.ts';
 import { settingNumber } from '../../core/setting-number.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { AdamOptions } from '../../core/adam-options.ts';

@@ -1,7 +1,8 @@
 /** Keeps the adapter of the best version so far in `best/`. If the folder exists, it is complete. */
 import { existsSync } from 'node:fs';
 import { cp, mkdir, rename, rm } from 'node:fs/promises';
-import { endsBackend, TrainingError } from '../../core/errors.ts';
+import { TrainingError } from '../../core/errors.ts';
+import { endsBackend } from '../gradient-backend.ts';
 import { isDiskFull } from '../../files/disk-full.ts';
 import { replaceFile } from '../../files/json-lines.ts';
 import { supervisedSteps } from '../config/training-schedule.ts';

@@ -1,6 +1,7 @@
 /** Guards: conditions under which a run warns or stops by itself. */
 import { settingNumber } from '../../core/setting-number.ts';
-import { type NewRun, type PublishError, TrainingError } from '../../core/errors.ts';
+import { type PublishError, TrainingError } from '../../core/errors.ts';
+import type { NewRun } from '../../core/new-run.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { CollapseWatch } from '../records/collapse.ts';
 import { isRepeated, SKIP_REMEDIES, type SkipReason } from '../skip-reason.ts';

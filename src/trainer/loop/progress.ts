@@ -1,6 +1,6 @@
 import { cp, mkdir, rm } from 'node:fs/promises';
-import { endsBackend, ResultsError } from '../../core/errors.ts';
-import type { GradientBackend } from '../gradient-backend.ts';
+import { ResultsError } from '../../core/errors.ts';
+import { endsBackend, type GradientBackend } from '../gradient-backend.ts';
 import { systemText } from '../../files/system-text.ts';
 
 interface Stateful {

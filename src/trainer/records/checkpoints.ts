@@ -6,7 +6,8 @@
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { namesIn } from '../../files/if-there.ts';
-import { describeError, endsBackend, ResultsError, TrainingError } from '../../core/errors.ts';
+import { describeError, ResultsError, TrainingError } from '../../core/errors.ts';
+import { endsBackend } from '../gradient-backend.ts';
 import { isDiskFull } from '../../files/disk-full.ts';
 import { syncDirectory } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
