@@ -173,21 +173,12 @@ export class TrainingError extends VfError {
   /** Helps where `-R` does not; null if no settings are known that do. */
   readonly newRun: NewRun | null;
 
-  constructor(
-    message: string,
-    {
-      failedRollouts = 0,
-      resumeFlags = [],
-      correct = null,
-      newRun = null,
-      ...options
-    }: VfErrorOptions & Partial<Pick<TrainingError, 'failedRollouts' | 'resumeFlags' | 'correct' | 'newRun'>> = {},
-  ) {
+  constructor(message: string, options: VfErrorOptions & Partial<Omit<TrainingError, keyof VfError>> = {}) {
     super(message, options);
-    this.failedRollouts = failedRollouts;
-    this.resumeFlags = resumeFlags;
-    this.correct = correct;
-    this.newRun = newRun;
+    this.failedRollouts = options.failedRollouts ?? 0;
+    this.resumeFlags = options.resumeFlags === undefined ? [] : options.resumeFlags;
+    this.correct = options.correct ?? null;
+    this.newRun = options.newRun ?? null;
   }
 }
 
