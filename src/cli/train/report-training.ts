@@ -69,7 +69,9 @@ export async function reportFinished(
     process.stdout.write(jsonLine(trainingSummaryToWire(summary)));
   }
   const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;
-  const renamed = changes.some(({ key }) => key === 'name') ? `. It is now named ${config.name}; its plots and cards keep the old name` : '';
+  const renamed = changes.some(({ key }) => key === 'name')
+    ? `. It is now named ${config.name}; its plots, cards and transcript keep the old name`
+    : '';
   const others = changes.filter(({ key }) => key !== 'name').map(({ key }) => key);
   const unused = others.length === 0 ? '' : `. The change of ${others.join(', ')} has no effect and was not saved`;
   note(`vf-train: ${displayPath(directory)} has already finished its ${plural(step, 'step')}${where}; raise --steps to continue${renamed}${unused}`);

@@ -1,4 +1,6 @@
 /** Renders a comparison of trainings for a terminal. */
+import { basename } from 'node:path';
+import { folderOfName } from '../../schemas/run-name.ts';
 import type { ComparedTrainingRun, SeedEstimate, TrainingComparison, TrainingGroup, TrainingPair } from '../../schemas/training-comparison.ts';
 import { countText, durationText, intervalText, meanText, plural, usdText } from '../text/number-text.ts';
 import { displayPath } from '../text/own-command.ts';
@@ -93,8 +95,10 @@ function runLines({ name, runs }: TrainingGroup, groups: number, { paint }: Repo
 
 /** The end of a run, its last evaluation against the start, its best one, and what of it does not count. */
 export function runText(run: ComparedTrainingRun): string {
-  const { state, reason, step, steps, start, last, best, directory, counts } = run;
-  const where = directory === null ? '' : `  ${displayPath(directory)}`;
+  const { name, state, reason, step, steps, start, last, best, directory, counts } = run;
+  // A folder is named after its run, unless the run was renamed.
+  const isShown = directory === null || basename(directory).startsWith(`${folderOfName(name)}--`) || basename(directory) === name;
+  const where = directory === null ? '' : `  ${isShown ? '' : `${name}  `}${displayPath(directory)}`;
   if (state !== 'finished') {
     const at = steps === 0 ? '' : ` at step ${countText(step)} of ${countText(steps)}`;
     return `${state === 'unfinished' ? 'not finished' : state}${at}, not counted: ${reason ?? 'no reason is recorded'}${where}`;

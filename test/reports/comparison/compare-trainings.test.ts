@@ -334,6 +334,8 @@ describe('compareTrainings', () => {
     expect(totals).toEqual({ tokens: { sampled: 400, trained: 280 }, seconds: 8 });
     const text = await textOf(paths);
     expect(text).toMatch(/^A .* warm start \(lr 0\.1\)$/m);
+    // Their folders are named otherwise.
+    expect(text).toMatch(/^A seed 0 .* {2}warm start {2}\S+$/m);
     expect(text).toMatch(/^total +8\.0 s, 400 tokens sampled, 280 trained$/m);
   });
 
