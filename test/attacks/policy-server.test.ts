@@ -139,6 +139,17 @@ describe('vf-serve policy under attack', () => {
     expect(messageOf(answer)).toMatch(/^.{10,400}$/);
   });
 
+  it('refuses a chat whose calls have arguments that nobody has measured, in one text or many', async () => {
+    for (const [count, text] of [
+      [1, `{"a":[${'[],'.repeat(500_000)}[]]}`],
+      [200, `{"a":[${'[],'.repeat(2_000)}[]]}`],
+    ] as const) {
+      const calls = Array.from({ length: count }, () => ({ type: 'function', function: { name: 'f', arguments: text } }));
+      const { status, body } = await ask(chat, JSON.stringify({ messages: [{ role: 'assistant', content: '', tool_calls: calls }] }));
+      expect([status, messageOf(body)]).toEqual([400, expect.stringMatching(/^The arguments of all tool calls may have at most 1048576 characters/)]);
+    }
+  });
+
   it('loads no adapter from a pipe, a link that leads in a circle, or a folder without a configuration', async () => {
     using folder = new TemporaryFolder();
     const within = (name: string) => join(folder.path, name);

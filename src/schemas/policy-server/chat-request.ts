@@ -5,7 +5,7 @@ import { kindOf } from '../kind-of.ts';
 import { REFUSED_FIELDS } from './refused-fields.ts';
 import { checkDepth, checkedFields, type Fields, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
 import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
-import { isObject } from '../is-object.ts';
+import { fieldsOf, isObject } from '../is-object.ts';
 
 /** Input of a chat template. */
 export interface ChatPrompt {
@@ -83,6 +83,7 @@ export function parseChatRequest(body: unknown): Parsed<ChatRequest> {
 /** Ends the parser if a template cannot take the messages or variables. */
 export function chatPrompt(fields: Fields & ChatPromptWire): ChatPrompt {
   for (const name of ['messages', 'tools', 'documents', 'chat_template_kwargs']) checkDepth(name, fields[name]);
+  checkCallTexts(fields.messages);
   const addGenerationPrompt = fields.add_generation_prompt ?? true;
   const continueFinalMessage = fields.continue_final_message ?? false;
   if (continueFinalMessage && addGenerationPrompt) {
@@ -119,6 +120,17 @@ function plainMessage(given: Fields, i: number): Fields {
     return wrongShape(`messages.${i}.content.${k}`, 'a text part, because this model reads only text');
   });
   return { ...message, content: texts.join('\n') };
+}
+
+/** Characters of the arguments of all calls: they are JSON within JSON, so nothing has measured what they become. A prompt has at most half as many. */
+const MOST_CALL_CHARACTERS = 2 ** 20;
+
+function checkCallTexts(conversation: readonly Fields[]): void {
+  const calls = conversation.flatMap((message) => (Array.isArray(message['tool_calls']) ? (message['tool_calls'] as readonly unknown[]) : []));
+  const written = calls.map((call) => fieldsOf(fieldsOf(call)['function'])['arguments']);
+  const characters = written.reduce<number>((sum, args) => sum + (typeof args === 'string' ? args.length : 0), 0);
+  if (characters <= MOST_CALL_CHARACTERS) return;
+  wrongValue('messages', `The arguments of all tool calls may have at most ${MOST_CALL_CHARACTERS} characters, got ${characters}; send fewer calls`);
 }
 
 /**
