@@ -1,7 +1,7 @@
 /** Chooses the replica of a trajectory, and another one when it fails, among those that have the trajectory's version. */
 import { PolicyError, thrownText } from '../core/errors.ts';
 import type { PolicyReplicas } from './policy-replicas.ts';
-import { isDown, type VllmServer } from './vllm-server.ts';
+import { isDown, isSpent, type VllmServer } from './vllm-server.ts';
 
 export interface ReplicaChoiceOptions {
   readonly servers: readonly VllmServer[];
@@ -34,12 +34,13 @@ export class ReplicaChoice {
 
   /** True if another replica can take the request that failed here. */
   isBetterElsewhere(server: VllmServer, error: unknown): boolean {
-    return isDown(error) && this.#living().some((other) => other !== server);
+    return (isDown(error) || isSpent(error)) && this.#hasOtherThan(server);
   }
 
   /** The replica on which to continue after `error` at `server`; null if the error would be the same elsewhere, or no other replica lives. */
   after(server: VllmServer, error: unknown, tried: ReadonlySet<VllmServer>): VllmServer | null {
-    if (!isDown(error)) return null;
+    // Without another replica, the run ends with what its server said.
+    if (!isDown(error) && !(isSpent(error) && this.#hasOtherThan(server))) return null;
     const { replicas, model } = this.#options;
     // A replica that was restarted serves the current version, and rightly does not know an older one.
     if (replicas.has(server.url, model)) replicas.rest(server.url, thrownText(error));
@@ -49,6 +50,11 @@ export class ReplicaChoice {
   /** Records that a request to the replica ended without an answer. */
   abandon({ url }: VllmServer): void {
     this.#options.replicas.abandon(url, this.#options.model);
+  }
+
+  /** True if a replica other than this one may be asked now. */
+  #hasOtherThan(server: VllmServer): boolean {
+    return this.#living().some((other) => other !== server);
   }
 
   /** Replicas that may be asked now, the one with the fewest trajectories first. */

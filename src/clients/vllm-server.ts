@@ -218,6 +218,11 @@ export function isDown(error: unknown): boolean {
   return (error.retryable && !isBusy) || isModelGone(error);
 }
 
+/** True if the account of this server is out of credit: one of several replicas may have an account of its own. */
+export function isSpent(error: unknown): boolean {
+  return error instanceof PolicyError && error.endsRun && (error.status === 402 || error.status === 429);
+}
+
 /** The server does not have the model: it was restarted without its adapters. */
 function isModelGone(error: PolicyError): boolean {
   return error.status === 404 && error.endsRun;

@@ -23,6 +23,20 @@ describe('ReplicaChoice.after', () => {
     expect(rested).toEqual(['http://b']);
   });
 
+  it('rests a replica whose account is out of credit while another one lives; the last one ends the run', () => {
+    const { choice: chosen, servers, rested } = choice();
+    for (const status of [402, 429]) {
+      const spent = new PolicyError('The credit or quota of the API key is used up', { status, endsRun: true });
+      expect(chosen.isBetterElsewhere(servers[1], spent)).toBe(true);
+      expect(chosen.after(servers[1], spent, new Set([servers[1]]))).toBe(servers[0]);
+      expect(rested).toEqual(['http://b']);
+    }
+    const last = new PolicyError('The credit or quota of the API key is used up', { status: 402, endsRun: true });
+    expect([chosen.after(servers[0], last, new Set([servers[0]])), rested]).toEqual([null, ['http://b']]);
+    const refused = new PolicyError('The server rejected the API key', { status: 401, endsRun: true });
+    expect(choice().choice.after(servers[1], refused, new Set())).toBeNull();
+  });
+
   it('rests none that never had the version: it was restarted since, and serves the current one', () => {
     const { choice: chosen, servers, rested, replicas } = choice();
     replicas.place('v4', ['http://a']);
