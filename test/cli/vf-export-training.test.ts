@@ -70,10 +70,10 @@ describe('vf-export of a training run', () => {
     const proposed = [0, 1].map((index) => unpaid(trajectory(`p/${index}`, { role: 'propose', task: 'code_o' })));
     const rollouts = join(run, 'rollouts/step-000005.propose.jsonl');
     writeFileSync(rollouts, proposed.map((each) => `${JSON.stringify(trajectoryRecord(each, (text) => text))}\n`).join(''));
-    expect((await vfExport(run, '--step', '5')).stderr).toContain('2 have no reward of their source');
+    expect((await vfExport(run, '--step', '5')).stderr).toContain('2 without a reward from their source');
     await writePaidRewards(rollouts, [withReward(proposed[1]!, 0.25, { accuracy_of_probes: 0.75 })]);
     const { lines, stderr } = await vfExport(run, '--step', '5');
-    expect(stderr).toBe('vf-export: 1 rollout written to stdout; left out: 1 have no reward of their source\n');
+    expect(stderr).toBe('vf-export: 1 rollout written to stdout; left out: 1 without a reward from their source\n');
     expect(lines).toMatchObject([{ rollout_id: 'p/1', role: 'propose', task: 'code_o', reward: 0.25, metrics: { accuracy_of_probes: 0.75 } }]);
     for (const path of [rollouts, rewardsPath(rollouts)]) rmSync(path);
   });

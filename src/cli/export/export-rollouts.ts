@@ -72,10 +72,10 @@ function describe(counts: ExportCounts, output: string): string {
 function leftOut({ errored, cut, withoutTokens, unplayed, unpaid = 0, unselected }: ExportCounts): string {
   const left = [
     [errored, 'failed'],
-    [cut, 'had their context cut'],
-    [withoutTokens, 'have no recorded tokens'],
-    [unplayed, 'have no token of the policy'],
-    [unpaid, 'have no reward of their source'],
+    [cut, 'with a cut context'],
+    [withoutTokens, 'without recorded tokens'],
+    [unplayed, 'without a token of the policy'],
+    [unpaid, 'without a reward from their source'],
     [unselected, 'not selected by --min-reward or --best'],
   ].filter(([n]) => n !== 0);
   return left.length === 0 ? '' : `; left out: ${left.map(([n, why]) => `${n} ${why}`).join(', ')}`;
