@@ -370,6 +370,6 @@ describe('runRollouts', () => {
         judging(async () => 1),
         { maxScoring },
       ),
-    ).rejects.toThrow('maxScoring is');
+    ).rejects.toThrow('maxScoring must be an integer of at least 1');
   });
 });
