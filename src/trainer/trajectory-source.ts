@@ -16,7 +16,7 @@ export interface TrajectoryBatch {
   readonly discarded?: readonly Trajectory[];
   /** Number of times that the step was sampled; 0 if nothing was. @default 0 */
   readonly attempts?: number;
-  /** Metrics of the source's own, by their names in metrics.ts, or `source/<name>`. @default none */
+  /** Metrics of the source's own; those of a module are called `source/<name>`. @default none */
   readonly values?: Readonly<Record<string, number | null>>;
   /** Texts about the step that a user may want to read, such as an example: each is an event `note`. @default none */
   readonly notes?: readonly string[];

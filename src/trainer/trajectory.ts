@@ -142,7 +142,16 @@ export function withReward(trajectory: Trajectory, reward: number, metrics: Read
     );
   const { isUnpaid: _, ...rest } = trajectory;
   const named = Object.fromEntries(Object.entries(metrics).map(([name, value]) => [name, value + 0]));
-  return { ...rest, reward: reward + 0, metrics: { ...trajectory.metrics, ...named } };
+  const paid = Object.defineProperty({ ...trajectory.metrics, ...named }, PAID, { value: reward + 0 });
+  return { ...rest, reward: reward + 0, metrics: paid };
+}
+
+/** Of every copy of this package: an environment may have loaded another one. Hidden, so that it is in no record. */
+const PAID = Symbol.for('vf-search.paid');
+
+/** The reward that `withReward` gave to a trajectory with these metrics, or to the one that it is a copy of; undefined if it gave none. */
+export function paidReward({ metrics }: Pick<Trajectory, 'metrics'>): number | undefined {
+  return (metrics as { readonly [PAID]?: number })[PAID];
 }
 
 type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'versions' | 'images'> & {

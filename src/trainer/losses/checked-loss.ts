@@ -12,15 +12,23 @@ export function checkedLoss(createLoss: LossFactory, args: Readonly<Record<strin
     needs: loss.needs,
     ...(loss.ignoresZeroAdvantages === undefined ? {} : { ignoresZeroAdvantages: loss.ignoresZeroAdvantages }),
     evaluate(batch, counts) {
-      const value: unknown = evaluated(() => loss.evaluate(batch, counts), module);
+      const value: unknown = evaluated(() => loss.evaluate(copied(batch), { ...counts }), module);
       assertNotAsync(value, { method: 'evaluate of the loss', module, shape: SHAPE });
       if (!isObject(value)) throw moduleFault(`evaluate of the loss ${module} returned a wrong value: it must be ${SHAPE}`, module);
       const found = value as unknown as TokenLossValue;
       const problem = valueProblem(found, batch.logProbs.length) ?? numberProblem(found, batch);
       if (problem !== null) throw moduleFault(`evaluate of the loss ${module} returned a wrong value: ${problem}`, module);
-      return found;
+      // A module may use its objects again for the next part of the step.
+      return { ...found, metrics: Object.fromEntries(Object.entries(found.metrics).map(([name, metric]) => [name, { ...metric }])) };
     },
   };
+}
+
+/** A module may write into what it gets; the trainer reads its own log-probs again, for the metrics of the step. */
+function copied(batch: TokenLossBatch): TokenLossBatch {
+  return Object.fromEntries(
+    Object.entries(batch as unknown as Readonly<Record<string, readonly unknown[]>>).map(([name, column]) => [name, column.slice()]),
+  ) as unknown as TokenLossBatch;
 }
 
 const SHAPE = '{ loss, gradient, metrics }';
@@ -59,6 +67,8 @@ function valueProblem({ loss, gradient, dEntropy, metrics }: TokenLossValue, tok
   }
   if (!isObject(metrics)) return 'metrics must be an object; return {} for a loss without metrics';
   const wrong = Object.entries(metrics).find(([, metric]) => !isMetric(metric));
+  // Its share of the step's loss has this name.
+  if (Object.hasOwn(metrics, 'loss')) return 'a metric must not be called "loss", which is the share of the step\'s loss; choose another name';
   if (wrong === undefined) return null;
   return `the metric "${wrong[0]}" must be { merge, value } with merge "sum", "min" or "max", or a mean: meanMetric(sum, count); got ${shown(wrong[1])}`;
 }

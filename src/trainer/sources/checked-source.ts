@@ -7,13 +7,13 @@ import { repeatedIdText, rowProblem } from '../../core/dataset.ts';
 import { CancelledError, ConfigError, ownCodeText, RewardError, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { moduleFault } from '../../core/module-fault.ts';
-import { SOURCE_PREFIX, STEP_METRICS } from '../records/metrics.ts';
-import { isSourceFileName } from '../records/source-files.ts';
 import { isPhaseName } from '../records/rollout-files.ts';
 import { assertRoleHasValues } from '../losses/loss-roles.ts';
 import type { PlayedRoles } from '../token-loss.ts';
-import { POLICY_ROLE, type Trajectory } from '../trajectory.ts';
-import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
+import { POLICY_ROLE } from '../trajectory.ts';
+import type { CreateSource, PhasePlan, SourceContext, TrajectorySource } from '../trajectory-source.ts';
+import { batchProblem } from './batch-problem.ts';
+import { PlayedRollouts } from './played-rollouts.ts';
 
 const METHODS = ['take', 'needsPolicy', 'saveState', 'loadState'] as const satisfies readonly (keyof TrajectorySource)[];
 const PLAN_KEYS: readonly string[] = [
@@ -33,13 +33,13 @@ const PLAN_KEYS: readonly string[] = [
 export function checkedSource(createSource: CreateSource, module: string, roles: PlayedRoles | null = null): CreateSource {
   return (context) => {
     const played = new PlayedPhases(module);
-    const owed = new OwedRewards();
+    const rollouts = new PlayedRollouts();
     const play: SourceContext['play'] = async (plan, signal) => {
       checkPlan(plan, module);
       checkRole(plan, module, { roles, config: context.config });
       played.add(plan);
       const batch = await context.play(plan, signal);
-      owed.add(plan, batch);
+      rollouts.add(plan, batch);
       return batch;
     };
     const source = checkedMethods(created(createSource, { ...context, play }, module), module);
@@ -48,8 +48,9 @@ export function checkedSource(createSource: CreateSource, module: string, roles:
         played.begin(step);
         const batch = await own(`take(${step})`, module, () => source.take(step, signal), signal);
         played.end(step);
-        checkBatch(batch, step, module);
-        for (const { paid, phase } of owed.paidIn(batch)) await context.store.pay(paid, step, phase);
+        const problem = batchProblem(batch) ?? rollouts.problemOf(batch, step);
+        if (problem !== null) throw moduleFault(`take(${step}) of the source ${module} returned a wrong batch: ${problem}`, module);
+        for (const { paid, phase } of rollouts.paidIn(batch)) await context.store.pay(paid, step, phase);
         return batch;
       },
       needsPolicy: (step) => checkedNeed(() => source.needsPolicy(step), step, module),
@@ -101,25 +102,6 @@ async function own<T>(method: string, module: string, run: () => Promise<T>, sig
     if (cause instanceof VfError) throw cause;
     if (signal?.aborted === true) throw new CancelledError(`Stopped in ${method} of the source ${module}`, { cause });
     throw moduleFault(`${method} of the source ${module} failed: ${ownCodeText(cause)}`, module, cause);
-  }
-}
-
-/** The rollouts that a source pays later, by their tokens, which stay the same however the source copies and renames them. */
-class OwedRewards {
-  readonly #phases = new WeakMap<Int32Array, { readonly phase: string | undefined; readonly recorded: Trajectory }>();
-
-  /** A source pays in the step that plays. */
-  add({ phase, isPaidLater }: PhasePlan, { trajectories }: TrajectoryBatch): void {
-    if (isPaidLater === true) for (const recorded of trajectories) this.#phases.set(recorded.ids, { phase, recorded });
-  }
-
-  /** Those that have a reward now, by phase, under their recorded names. */
-  paidIn({ trajectories, discarded = [] }: TrajectoryBatch): { readonly phase: string | undefined; readonly paid: readonly Trajectory[] }[] {
-    const paid = [...trajectories, ...discarded].flatMap(({ ids, reward, metrics }) => {
-      const owed = this.#phases.get(ids);
-      return owed === undefined || reward === null ? [] : [{ phase: owed.phase, paid: { ...owed.recorded, reward, metrics } }];
-    });
-    return [...Map.groupBy(paid, ({ phase }) => phase)].map(([phase, members]) => ({ phase, paid: members.map((each) => each.paid) }));
   }
 }
 
@@ -194,76 +176,4 @@ function planProblem(plan: PhasePlan): string | null {
   if (wrong >= 0) return `rows[${wrong}] must be a row, such as environment.train.at(0): ${rowProblem(rows[wrong])}`;
   const twice = repeatedIdText(rows);
   return twice === null ? null : `${twice}; rolloutsPerExample says how often a row is played`;
-}
-
-function checkBatch(batch: TrajectoryBatch, step: number, module: string): void {
-  const problem = isObject(batch) ? batchProblem(batch) : 'it must be { trajectories }';
-  if (problem !== null) throw moduleFault(`take(${step}) of the source ${module} returned a wrong batch: ${problem}`, module);
-}
-
-function batchProblem(batch: TrajectoryBatch): string | null {
-  const { trajectories, discarded = [], attempts = 0, values = {} } = batch;
-  for (const [name, list] of Object.entries({ trajectories, discarded })) {
-    if (!Array.isArray(list)) return `${name} must be a list of trajectories, as play returns them`;
-    const wrong = list.findIndex((each) => trajectoryProblem(each) !== null);
-    if (wrong >= 0) return `${name}[${wrong}] is not a trajectory as play returns it: ${trajectoryProblem(list[wrong])}`;
-    const unscored = list.find(({ reward }) => reward !== null && !Number.isFinite(reward));
-    if (unscored !== undefined)
-      return `the reward of ${unscored.rolloutId} must be a finite number, or null for a failed rollout; got ${JSON.stringify(unscored.reward)}`;
-  }
-  const owed = trajectories.find(({ isUnpaid }) => isUnpaid === true);
-  if (owed !== undefined)
-    return `${owed.rolloutId} has no reward yet; give it one with withReward(trajectory, reward), or return it among discarded instead`;
-  const twice = repeated([...trajectories, ...discarded]);
-  if (twice !== undefined) return `it has the trajectory ${twice.rolloutId} twice`;
-  // A copy with another reward or group has the same tokens.
-  const trained = new Set(trajectories.map(({ ids }) => ids));
-  const both = discarded.find(({ ids }) => trained.has(ids));
-  if (both !== undefined) return `it has ${both.rolloutId} among trajectories and again among discarded`;
-  if (!isObject(values)) return `values must be an object of metrics, got ${JSON.stringify(values)}`;
-  if (!Number.isInteger(attempts) || attempts < 0) return `attempts must be a whole number, got ${JSON.stringify(attempts)}`;
-  for (const [name, value] of Object.entries(values)) {
-    if (!name.startsWith(SOURCE_PREFIX) && !STEP_METRICS.some((metric) => metric.name === name))
-      return `the value "${name}" must be called "${SOURCE_PREFIX}${name}"`;
-    if (value !== null && typeof value !== 'number') return `the value "${name}" must be a number or null, got ${JSON.stringify(value)}`;
-  }
-  return textProblem(batch);
-}
-
-/** Describes a fault in the notes and rows for people to read; null if there is none. */
-function textProblem({ notes = [], records = {} }: TrajectoryBatch): string | null {
-  if (!Array.isArray(notes) || notes.some((note) => typeof note !== 'string')) return 'notes must be a list of strings';
-  if (!isObject(records)) return 'records must be an object of lists of rows, such as { programs: [{ code }] }';
-  for (const [name, rows] of Object.entries(records)) {
-    if (!isSourceFileName(name)) return `the name ${JSON.stringify(name)} in records is that of a file; use letters, digits and dashes`;
-    if (!Array.isArray(rows)) return `records.${name} must be a list of rows`;
-    const wrong = rows.findIndex((row) => !isObject(row) || 'step' in row);
-    if (wrong >= 0) return `records.${name}[${wrong}] must be an object without a key "step", which the run adds`;
-  }
-  return null;
-}
-
-function repeated<T>(items: readonly T[]): T | undefined {
-  const seen = new Set<T>();
-  return items.find((item) => seen.has(item) || !seen.add(item));
-}
-
-/** Finds mistakes that would otherwise train on the wrong tokens, or compare the wrong rollouts, without an error. */
-function trajectoryProblem(each: Trajectory): string | null {
-  if (!isObject(each)) return `got ${JSON.stringify(each)}`;
-  const { ids, targets, logProbs, weights, versions } = each;
-  const nameless = (['rolloutId', 'groupId', 'role'] as const).find((name) => typeof each[name] !== 'string');
-  if (nameless !== undefined) return `${nameless} must be a string, got ${JSON.stringify(each[nameless])}`;
-  if (!Number.isInteger(each.index)) return `index must be a whole number, got ${JSON.stringify(each.index)}`;
-  if (!(ids instanceof Int32Array) || !(targets instanceof Int32Array)) return 'ids and targets must be an Int32Array each';
-  const outside = targets.findIndex((target, i) => target < 1 || target >= ids.length || (i > 0 && target <= targets[i - 1]!));
-  if (outside >= 0)
-    return `targets must be ascending positions from 1 to ${ids.length - 1}, the last of its ids; targets[${outside}] is ${targets[outside]}`;
-  for (const [name, values] of Object.entries({ logProbs, weights, versions })) {
-    if (values === null || values === undefined || values.length === targets.length) continue;
-    return `${name} must have one value for each of its ${targets.length} targets, got ${values.length}`;
-  }
-  const turns = each.turnTokens?.reduce((sum, tokens) => sum + tokens, 0) ?? targets.length;
-  if (turns !== targets.length) return `turnTokens must sum to its ${targets.length} targets, got ${turns}`;
-  return null;
 }

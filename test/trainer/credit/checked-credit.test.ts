@@ -155,6 +155,11 @@ describe('checkedCredit', () => {
     ['float32', { advantages: [[Float32Array.of(1, 2, 3), 1]] }, 'got a Float32Array'],
     ['a promise', { advantages: [[Promise.resolve(1), 1]] }, 'advantages[0][0], of the rollout a/0, is a promise; it must be the value itself'],
     ['a metric of the step', { advantages: [[1, 1]], values: { loss: 1 } }, 'the value "loss" must be called "credit/loss"'],
+    [
+      'a metric that the run measures',
+      { advantages: [[1, 1]], values: { 'credit/turns_rewarded': 1 } },
+      'the value "credit/turns_rewarded" is a metric of the run itself; choose another name',
+    ],
     ['a metric that is NaN', { advantages: [[1, 1]], values: { 'credit/a': NaN } }, 'the value "credit/a" must be a finite number, .*; got NaN'],
     ['a reason that is not text', { advantages: [[1, 1]], constantReason: 3 }, 'constantReason must be text, got 3'],
   ])('refuses %s in one line that says where', async (_, value, problem) => {

@@ -30,7 +30,7 @@ describe('checkedLoss', () => {
     expect(opened(() => plain).evaluate(batch, countTokens(batch.offsets))).toEqual(plain.evaluate(batch, countTokens(batch.offsets)));
     expect(opened(() => ({ ...plain, ignoresZeroAdvantages: true })).ignoresZeroAdvantages).toBe(true);
     const value = { loss: 2, gradient: GRADIENT, metrics: { share: { merge: 'mean', value: NaN, weight: 0 } } };
-    expect(evaluated(() => value)).toBe(value);
+    expect(evaluated(() => value)).toEqual(value);
   });
 
   it('names the module and the line of an error in createLoss and in evaluate', () => {
@@ -60,6 +60,7 @@ describe('checkedLoss', () => {
     [{ loss: 1, gradient: GRADIENT.subarray(1), metrics: {} }, 'gradient must have a number for each of the 3 tokens, got 2'],
     [{ loss: 1, gradient: GRADIENT, dEntropy: new Float64Array(4), metrics: {} }, 'dEntropy must have a number for each of the 3 tokens, got 4'],
     [{ loss: 1, gradient: GRADIENT }, 'metrics must be an object; return {} for a loss without metrics'],
+    [{ loss: 1, gradient: GRADIENT, metrics: { loss: { merge: 'sum', value: 3 } } }, 'a metric must not be called "loss"'],
     [{ loss: 1, gradient: GRADIENT, metrics: { share: 3 } }, 'the metric "share" must be { merge, value }'],
     [
       { loss: 1, gradient: GRADIENT, metrics: { share: { merge: 'mean', value: 3 } } },
@@ -88,10 +89,29 @@ describe('checkedLoss', () => {
     expect(found).toMatchObject({ resumeFlags: ['--allow-changes'], correct: './mine.ts' });
   });
 
+  it('gives the module copies: what it writes into its batch, its counts or earlier metrics changes nothing', () => {
+    const given = structuredClone(batch);
+    const counts = countTokens(batch.offsets);
+    const metrics = { share: { merge: 'sum' as const, value: 0 } };
+    const loss = opened(() => ({
+      needs: NEEDS,
+      evaluate: (columns: Record<string, { fill(value: unknown): void }>, sizes: { tokens: number }) => {
+        Object.values(columns).forEach((column) => column.fill(0));
+        sizes.tokens = 0;
+        metrics.share.value++;
+        return { loss: 1, gradient: GRADIENT, metrics };
+      },
+    }));
+    const first = loss.evaluate(given, counts);
+    loss.evaluate(given, counts);
+    expect([given, counts]).toEqual([batch, countTokens(batch.offsets)]);
+    expect(first.metrics['share']!.value).toBe(1);
+  });
+
   it('does not blame a module for a number that it was given', () => {
     const value = { loss: NaN, gradient: GRADIENT.map(() => NaN), metrics: {} };
     const loss = opened(() => ({ needs: NEEDS, evaluate: () => value }));
-    expect(loss.evaluate({ ...batch, advantages: Float64Array.of(1, NaN, 1) }, countTokens(batch.offsets))).toBe(value);
+    expect(loss.evaluate({ ...batch, advantages: Float64Array.of(1, NaN, 1) }, countTokens(batch.offsets))).toEqual(value);
   });
 
   it('refuses an async evaluate, says what to do instead, and leaves no rejection behind', () => {

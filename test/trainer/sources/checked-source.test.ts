@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, TrainingError } from '../../../src/core/errors.ts';
 import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
 import type { PlayedRoles } from '../../../src/trainer/token-loss.ts';
-import { unpaid, withReward } from '../../../src/trainer/trajectory.ts';
+import { type Trajectory, unpaid, withReward } from '../../../src/trainer/trajectory.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
 import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../../../src/trainer/trajectory-source.ts';
@@ -40,7 +40,7 @@ describe('checkedSource', () => {
     await take(2);
     await take(2);
     expect(plans.map(({ step }) => step)).toEqual([1, 2, 2]);
-    const values = { 'source/open': 3, groups_refilled: null };
+    const values = { 'source/open': 3, 'source/closed': null };
     expect(await returning({ trajectories: [], attempts: 2, values }).take()).toMatchObject({ values });
   });
 
@@ -144,6 +144,63 @@ describe('checkedSource', () => {
     await expect(take(4)).rejects.toThrow('The source ./mine.ts played the phase "look" twice in step 4');
   });
 
+  describe('of rollouts that play returned', () => {
+    const ROLLOUT = () => trajectory('b/0', { reward: 1, isTruncated: false });
+    const changing = (change: (played: Trajectory) => Trajectory) => {
+      const play = async () => ({ trajectories: [ROLLOUT()] });
+      const create: CreateSource = ({ play: sample }) => ({
+        ...STATELESS,
+        take: async (step, signal) => ({ trajectories: (await sample({ step, rows: ROWS }, signal)).trajectories.map(change) }),
+      });
+      const store = { pay: async () => {} };
+      return checkedSource(
+        create,
+        './mine.ts',
+      )({ play, store, config: someConfig({}) } as unknown as SourceContext).take(1, new AbortController().signal);
+    };
+    type Changeable = { -readonly [key in keyof Trajectory]: Trajectory[key] };
+    const inPlace = (change: (played: Changeable) => void) => (played: Trajectory) => {
+      change(played);
+      return played;
+    };
+
+    it('takes them as they are, renamed, copied, and with a reward that withReward gave', async () => {
+      for (const change of [
+        (played: Trajectory) => played,
+        (played: Trajectory) => ({ ...played, groupId: 'c', rolloutId: 'c/0', role: 'look', task: 'x' }),
+        (played: Trajectory) => structuredClone(played),
+        (played: Trajectory) => withReward(played, 0.25, { solved: 2 }),
+        (played: Trajectory) => ({ ...withReward(played, 0.25, { solved: 2 }), groupId: 'c' }),
+      ])
+        expect((await changing(change)).trajectories).toEqual([change(ROLLOUT())]);
+    });
+
+    it.each<[string, (played: Trajectory) => Trajectory, string]>([
+      [
+        'reward',
+        inPlace((played) => (played.reward = 0)),
+        'the reward of b/0 is 0, but play returned 1. To change it, return withReward(trajectory, reward)',
+      ],
+      ['copied reward', (played) => ({ ...played, reward: 100 }), 'the reward of b/0 is 100, but play returned 1'],
+      ['paid reward', (played) => ({ ...withReward(played, 0.5), reward: 2 }), 'the reward of b/0 is 2, but withReward gave it 0.5'],
+      ['metric', inPlace((played) => (played.metrics = { em: 9 })), 'the metrics of b/0 differ from what play returned'],
+      ['log-probs', (played) => ({ ...played, logProbs: played.logProbs!.map(() => -20) }), 'logProbs of b/0 differ from what play returned'],
+      ['log-probs in place', inPlace(({ logProbs }) => logProbs!.fill(-20)), 'logProbs of b/0 differ from what play returned'],
+      ['log-probs left out', (played) => ({ ...played, logProbs: null }), 'logProbs of b/0 differ from what play returned'],
+      ['ids', (played) => ({ ...played, ids: played.ids.map(() => 5) }), 'ids of b/0 differ from what play returned'],
+      [
+        'everything',
+        (played) => ({ ...structuredClone(played), ids: played.ids.map(() => 5) }),
+        'ids of b/0 differ from what play returned. A source may rename a rollout',
+      ],
+      ['weights', (played) => ({ ...played, weights: Float64Array.of(1, 1) }), 'weights of b/0 differ from what play returned'],
+      ['truncation', (played) => ({ ...played, isTruncated: true }), 'isTruncated of b/0 differs from what play returned'],
+      ['version', (played) => ({ ...played, policy: { model: 'x', version: 4 } }), 'policy.version of b/0 differs from what play returned'],
+    ])('names the rollout that the source changed: %s', async (_, change, message) => {
+      await expect(changing(change)).rejects.toThrow(`take(1) of the source ./mine.ts returned a wrong batch: ${message}`);
+    });
+  });
+
   it.each([
     [undefined, 'it must be { trajectories }'],
     [{}, 'trajectories must be a list of trajectories'],
@@ -177,8 +234,18 @@ describe('checkedSource', () => {
     [{ trajectories: [], records: { programs: [{}, 'x'] } }, 'records.programs[1] must be an object without a key "step"'],
     [{ trajectories: [], records: { programs: [{ step: 1 }] } }, 'records.programs[0] must be an object without a key "step"'],
     [{ trajectories: [], attempts: 'two' }, 'attempts must be a whole number, got "two"'],
+    [{ trajectories: [{ ...TRAJECTORY, reward: null }] }, 'the reward of a/0 is null, although the rollout did not fail'],
     [{ trajectories: [], values: { open: 1 } }, 'the value "open" must be called "source/open"'],
-    [{ trajectories: [], values: { 'source/open': '1' } }, 'the value "source/open" must be a number or null, got "1"'],
+    [{ trajectories: [], values: { reward_mean: 99 } }, 'the value "reward_mean" must be called "source/reward_mean"'],
+    [{ trajectories: [], values: { groups_trained: 5 } }, 'the value "groups_trained" must be called "source/groups_trained"'],
+    [
+      { trajectories: [], values: { 'source/open': Infinity } },
+      'the value "source/open" must be a finite number, or null if it was not measured; got Infinity',
+    ],
+    [
+      { trajectories: [], values: { 'source/open': '1' } },
+      'the value "source/open" must be a finite number, or null if it was not measured; got "1"',
+    ],
   ])('refuses the batch %j in one line', async (batch, message) => {
     const refused = returning(batch).take(2);
     await expect(refused).rejects.toThrow(/^take\(2\) of the source \.\/mine\.ts returned a wrong batch: /);
