@@ -90,7 +90,7 @@ const words = (more: readonly string[] = []) => [
   '--eval-args',
   '{"isEvaluation": true}',
   '-a',
-  JSON.stringify({ faults: join(folder.path, 'fault.json') }),
+  JSON.stringify({ faults: join(folder.path, 'fault') }),
   ...more,
 ];
 

@@ -1,5 +1,5 @@
 /**
- * One turn, with a reward for letters. Its argument `faults` names a file: `{call, signal}` sends the signal to the process at that call of the reward, `{call}` makes an evaluation
+ * One turn, with a reward for letters. Its argument `faults` names a file without its `.json`, which a resume must not compare: `{call, signal}` sends the signal to the process at that call of the reward, `{call}` makes an evaluation
  * throw there, `{isFlat}` makes all rewards equal.
  */
 import { existsSync, readFileSync } from 'node:fs';
@@ -23,7 +23,8 @@ export function loadEnvironment({ faults = '', isEvaluation = false, turnFormat 
   let calls = 0;
   const letters = ({ modelText }: { readonly modelText: string }): number => {
     calls += 1;
-    const fault: Fault = existsSync(faults) ? (JSON.parse(readFileSync(faults, 'utf8')) as Fault) : {};
+    const path = `${faults}.json`;
+    const fault: Fault = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Fault) : {};
     if (fault.call === calls && isEvaluation === (fault.signal === undefined)) {
       if (fault.signal === undefined) throw new Error('the judge of this evaluation is broken');
       process.kill(process.pid, fault.signal);
