@@ -167,7 +167,9 @@ describe('vf-score on an evaluation that was killed', { timeout: 120_000 }, () =
       const { code, stdout } = await folder.score(killed, ...how);
       expect({ code, stdout }).toMatchObject({
         code: 0,
-        stdout: expect.stringMatching(new RegExp(`^incomplete ${rewards.length} of 60 rollouts are on file\\. vf-eval -R `, 'm')) as string,
+        stdout: expect.stringMatching(
+          new RegExp(`^incomplete ${rewards.length} of 60 rollouts are on file\\. \\S+.*vf-eval(\\.js)? -R `, 'm'),
+        ) as string,
       });
       expect(stdout).not.toContain('→');
       expect(folder.metadata(scored)).toMatchObject({ ...wanted, usage: { input_tokens: 7 * rewards.length } });
