@@ -1,11 +1,14 @@
-/** Whether the held-out rewards of two trainings, or of an evaluation and one of a training, have a common scale: those of one environment on one data set have. */
+/** Whether the held-out rewards of two trainings, or of an evaluation and one of a training, have a common scale: those of one version of an environment on one data set have. */
+import { canonicalJson } from './canonical-json.ts';
+import { differingFiles } from './environment-version.ts';
+import { firstNames } from './first-names.ts';
 import { differingSettings, type RecordedSettings } from './setting-differences.ts';
 import { isObject } from '../schemas/is-object.ts';
 
 interface Scaled {
   /** The letter of its group. */
   readonly name: string;
-  /** As recorded; null for a training of which nothing is on file. */
+  /** As recorded, with the versions of its environment (`withEnvironmentVersion`); null for a training of which nothing is on file. */
   readonly config: RecordedSettings | null;
 }
 
@@ -33,7 +36,36 @@ export function scaleProblem(first: Scaled, second: Scaled): string | null {
   const [data, other] = [a.args['dataset'], b.args['dataset']].map((name) =>
     name === undefined ? 'its default data set' : `the data set ${JSON.stringify(name)}`,
   );
-  return data === other ? null : `${first.name} is evaluated on ${data} and ${second.name} on ${other}`;
+  return data === other ? versionProblem(first, second) : `${first.name} is evaluated on ${data} and ${second.name} on ${other}`;
+}
+
+/** Says that a file which may decide the reward had other contents for each of the two; null if none had. */
+export function versionProblem(first: Scaled, second: Scaled): string | null {
+  const files = differingVersions(first, second);
+  if (files.length === 0) return null;
+  const [a, b] = [first.name, second.name];
+  return `${a} and ${b} were scored by different versions of their environment (${firstNames(files)} changed), and rewards of different environments have different scales`;
+}
+
+function differingVersions(first: Scaled, second: Scaled): string[] {
+  const [a, b] = [first, second].map(({ config }) => versionsIn(config));
+  const own = a!.own === null || b!.own === null ? [] : differingFiles(a!.own, b!.own);
+  const [given, other] = [first, second].map(({ config }) => evaluatedEnvironment(config).args);
+  // An argument that names another file is a setting that differs, which `argumentsNote` says.
+  const isSame = (key: string) => canonicalJson(valueAt(given!, key)) === canonicalJson(valueAt(other!, key));
+  const named = Object.entries(a!.named).filter(([key]) => typeof b!.named[key] === 'string' && isSame(key));
+  return [...own, ...named.flatMap(([key, version]) => differingFiles(String(version), String(b!.named[key])))];
+}
+
+function versionsIn(config: RecordedSettings | null): { readonly own: string | null; readonly named: RecordedSettings } {
+  const environment = isObject(config?.['environment']) ? config['environment'] : {};
+  const { version, argument_versions: named } = environment;
+  return { own: typeof version === 'string' ? version : null, named: isObject(named) ? named : {} };
+}
+
+/** @param key dotted */
+function valueAt(args: RecordedSettings, key: string): unknown {
+  return key.split('.').reduce<unknown>((value, name) => (isObject(value) ? value[name] : null), args) ?? null;
 }
 
 /** Says that the configured numbers of held-out rows differ, for a reader who cannot see the rows themselves; null if they do not. */

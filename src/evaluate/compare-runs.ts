@@ -1,6 +1,6 @@
 /** Compares runs of the same rows. Values are paired by row and rollout, so that the difficulty of a row for both runs cancels out. */
 import { ConfigError } from '../core/errors.ts';
-import { scaleProblem } from '../core/reward-scale.ts';
+import { scaleProblem, versionProblem } from '../core/reward-scale.ts';
 import { estimateDifferences, exchangeTest, holm } from '../core/paired-statistics.ts';
 import { Random } from '../core/random.ts';
 import { runLabels } from '../core/setting-differences.ts';
@@ -52,6 +52,7 @@ export function compareRuns(runs: readonly ComparedRun[], options: CompareOption
     comparedPair({
       first: nameOf(i),
       second: nameOf(j),
+      problem: versionProblem({ name: nameOf(i), config: runs[i]!.metadata.config }, { name: nameOf(j), config: runs[j]!.metadata.config }),
       rows: common.map((id) => [runs[i]!.rows.get(id)!, runs[j]!.rows.get(id)!]),
       metric,
       seed,
@@ -166,6 +167,8 @@ function comparedSide(run: ComparedRun, { name, run: label, first, common, metri
 interface PairContext {
   readonly first: string;
   readonly second: string;
+  /** Why the rewards have no common scale; null if they have one. */
+  readonly problem: string | null;
   readonly rows: readonly (readonly [ComparedRow, ComparedRow])[];
   readonly metric: string;
   readonly seed: number;
@@ -174,7 +177,8 @@ interface PairContext {
 
 type RolloutPair = readonly [RecordedRollout, RecordedRollout];
 
-function comparedPair({ first, second, rows, metric, seed, resamples }: PairContext): ComparedPair {
+function comparedPair({ first, second, problem, rows: all, metric, seed, resamples }: PairContext): ComparedPair {
+  const rows = problem === null ? all : [];
   const paired = rows.map(([a, b]) => pairsOf(a, b));
   const values = paired.map((pairs) => valuesOf(pairs, metric));
   const names = sharedMetrics(paired).filter((name) => name !== metric);
@@ -196,6 +200,7 @@ function comparedPair({ first, second, rows, metric, seed, resamples }: PairCont
   return {
     first,
     second,
+    notComparable: problem,
     pairs,
     rows: rowDifferences.length,
     unpaired: scored - 2 * pairs,

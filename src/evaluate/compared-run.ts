@@ -1,4 +1,5 @@
 /** A run as `vf-compare` reads it: values by row and rollout, and the data that distinguish its rows from those of other data sets. */
+import { recordedInputs, withEnvironmentVersion } from '../core/environment-version.ts';
 import { ConfigError } from '../core/errors.ts';
 import { instructionLength } from '../core/instruction-length.ts';
 import { ResultSchema, type WireMetadata, type WireResult } from '../schemas/results.ts';
@@ -36,7 +37,8 @@ const HELD_CHARACTERS = 4000;
 /** `directory`: the folder of a run, or the file of a training run's evaluation. Throws ConfigError unless it has a recorded rollout. */
 export async function readComparedRun(directory: string): Promise<ComparedRun> {
   if (isTrainingEvaluation(directory)) return comparedEvaluation(await readTrainingEvaluation(directory));
-  const metadata = await readMetadata(directory);
+  const { config, ...recorded } = await readMetadata(directory);
+  const metadata = { ...recorded, config: withEnvironmentVersion(config, ...recordedInputs(recorded)) };
   const rows = new Map<string, ComparedRow>();
   await readRecords(runFiles(directory).results, ResultSchema, (result) => {
     const row = rows.get(result.group_id) ?? comparedRow(result);
@@ -50,7 +52,7 @@ export async function readComparedRun(directory: string): Promise<ComparedRun> {
 }
 
 function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
-  const { path, name, step, version, envId, envArgs, model, rollouts } = evaluation;
+  const { path, name, step, version, envId, envArgs, model, rollouts, inputs } = evaluation;
   const rows = new Map<string, ComparedRow>();
   for (const trajectory of rollouts.values()) {
     const { group_id: id, metrics } = trajectory;
@@ -67,7 +69,7 @@ function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
     row.rollouts.set(trajectory.rollout_index, recorded);
   }
   const perExample = Math.max(...[...rows.values()].map((row) => row.rollouts.size).slice(0, 1000));
-  const config = { env_id: envId, env_args: envArgs, step };
+  const config = withEnvironmentVersion({ env_id: envId, env_args: envArgs, step }, inputs);
   const notes = [playedByText(step, version)].filter((note) => note !== '');
   return {
     directory: path,

@@ -7,10 +7,11 @@ import { basename, dirname, join } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import { readLines } from '../files/json-lines.ts';
 import { readTomlSync } from '../files/toml-text.ts';
-import { isObject } from '../schemas/is-object.ts';
+import { fieldsOf, isObject } from '../schemas/is-object.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 import { parseWire } from '../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectory } from '../schemas/training-records.ts';
-import { statIfThere } from '../files/regular-file.ts';
+import { readRegularFile, statIfThere } from '../files/regular-file.ts';
 
 export interface TrainingEvaluation {
   readonly path: string;
@@ -29,6 +30,8 @@ export interface TrainingEvaluation {
   /** Of the sampling, as the configuration has them. */
   readonly temperature: number;
   readonly maxTokens: number | null;
+  /** Digests of the files that the run's settings name, as run.json has them; empty if it has none. */
+  readonly inputs: unknown;
   /** By rollout id; if there are two records, the later one counts. */
   readonly rollouts: ReadonlyMap<string, WireTrajectory>;
 }
@@ -58,7 +61,8 @@ export async function readTrainingEvaluation(path: string): Promise<TrainingEval
   if (first === undefined) throw new ConfigError(`${path} has no recorded rollout.`);
   const version = [...rollouts.values()].find(({ reward }) => reward !== null)?.policy_version ?? null;
   const { environment, ...config } = readConfig(run, path);
-  return { path, run, step: Number(NAME.exec(basename(path))![1]), version, ...environment, ...config, model: first.model, rollouts };
+  const inputs = fieldsOf(jsonOrNull(await readRegularFile(join(run, 'run.json')).catch(() => '')))['inputs'];
+  return { path, run, step: Number(NAME.exec(basename(path))![1]), version, ...environment, ...config, model: first.model, inputs, rollouts };
 }
 
 function readConfig(run: string, path: string) {

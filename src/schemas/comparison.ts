@@ -38,12 +38,14 @@ export interface ComparedPair {
   /** Names of two sides. Every difference is second minus first. */
   readonly first: string;
   readonly second: string;
+  /** Why the rewards have no common scale, so that nothing is compared; null if they have one. */
+  readonly notComparable: string | null;
   /** Number of pairs of rollouts with the same row and index, both finished, and of rows that have some. */
   readonly pairs: number;
   readonly rows: number;
   /** Finished rollouts of either side without a partner: it failed, or was not played. */
   readonly unpaired: number;
-  /** Mean difference with its bootstrap interval; null without pairs. */
+  /** Mean difference with its bootstrap interval; null without pairs, and if the rewards cannot be compared. */
   readonly difference: Estimate | null;
   /** Present only if every value is 0 or 1. */
   readonly mcnemar: {

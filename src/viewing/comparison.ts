@@ -1,9 +1,10 @@
 /** Compares sets of rollouts on the same rows, differences first. Rollouts are paired by row and index, and rows are identified, as in vf-compare. */
 import { estimateDifferences } from '../core/paired-statistics.ts';
 import { Random } from '../core/random.ts';
-import { scaleProblem } from '../core/reward-scale.ts';
+import { scaleProblem, versionProblem } from '../core/reward-scale.ts';
 import { type NamedRun, runLabels } from '../core/setting-differences.ts';
 import { estimate } from '../core/statistics.ts';
+import { nameOf } from '../evaluate/compare-runs.ts';
 import { isSameContent } from '../evaluate/row-content.ts';
 import type { OpenRun } from './open-run.ts';
 import { compareIds, windowOf } from './query-rows.ts';
@@ -36,7 +37,7 @@ export async function compareSets(sets: readonly { readonly run: OpenRun; readon
   const labels = runLabels(named);
   const everywhere = new Set(sides.flatMap(({ groups }) => [...groups.keys()]));
   const common = [...sides[0]!.groups.keys()].filter((group) => sides.every((side) => side.groups.has(group)));
-  const [first, ...others] = named.map(({ settings }) => ({ name: '', config: settings }));
+  const [first, ...others] = named.map(({ settings }, i) => ({ name: nameOf(i), config: settings }));
   const areIdsEnough = others.every((other) => scaleProblem(first!, other) === null);
   const shared = common.filter((group) => isSameRow(sides, group, areIdsEnough));
   const means = new Map(shared.map((group) => [group, sides.map((side) => meanReward(side, group))]));
@@ -48,7 +49,10 @@ export async function compareSets(sets: readonly { readonly run: OpenRun; readon
     shared: shared.length,
     partial: everywhere.size - common.length,
     differing: common.length - shared.length,
-    differences: sides.slice(1).map((side) => difference(sides[0]!, side, shared)),
+    differences: others.map((other, i) => {
+      const problem = versionProblem(first!, other);
+      return { ...difference(sides[0]!, sides[i + 1]!, problem === null ? shared : []), notComparable: problem };
+    }),
     rows: shown.map((group) => {
       const rollouts = lines.map((of) => of.get(group) ?? []);
       return { group, question: rollouts.flat().find(({ question }) => question !== '')?.question ?? '', rewards: means.get(group)!, rollouts };
@@ -106,7 +110,7 @@ function spread(means: readonly (number | null)[]): number {
 }
 
 /** The second side minus the first, over pairs of finished rollouts with the same row and index. */
-function difference(first: Side, second: Side, shared: readonly string[]): Comparison['differences'][number] {
+function difference(first: Side, second: Side, shared: readonly string[]): Omit<Comparison['differences'][number], 'notComparable'> {
   const [a, b] = [first.table.number('reward'), second.table.number('reward')];
   const values = shared.map((group) => {
     const partners = new Map(second.groups.get(group)!.map((row) => [second.table.index(row), row]));

@@ -1,7 +1,9 @@
 /** The settings of a run, parsed again only if their file has changed: the configuration of a training run, the metadata of an evaluation. */
 import { join } from 'node:path';
+import { recordedInputs, withEnvironmentVersion } from '../core/environment-version.ts';
 import { ConfigError, errorMessage } from '../core/errors.ts';
 import { parseToml } from '../files/toml-text.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { resolveTrainingConfig } from '../trainer/config/resolve-config.ts';
 import { readInside } from './files-inside.ts';
@@ -33,10 +35,12 @@ export class RunSettings {
     return this.#fields;
   }
 
-  /** Those that a result depends on: of an evaluation its recorded `config`. Empty for a damaged file. */
+  /** Those that a result depends on: of an evaluation its recorded `config`, of both with the versions of their environment. Empty for a damaged file. */
   async ofResult(): Promise<Fields> {
     const fields = await this.read().catch((): Fields => ({}));
-    return this.#run.kind === 'training' ? fields : fieldsOf(fields['config']);
+    if (this.#run.kind !== 'training') return withEnvironmentVersion(fieldsOf(fields['config']), ...recordedInputs(fields));
+    const run = jsonOrNull((await readInside(this.#run.directory, 'run.json', MOST_BYTES).catch(() => null)) ?? '');
+    return withEnvironmentVersion(fields, fieldsOf(run)['inputs']);
   }
 
   /** Of a training run, checked. Throws ConfigError for one that this version cannot use. */

@@ -236,7 +236,14 @@ export interface Comparison {
   readonly partial: number;
   readonly differing: number;
   /** Differences from the first set on shared rows: mean difference with its interval, and rows won, tied and lost. One per further set. */
-  readonly differences: readonly { readonly mean: Estimate | null; readonly won: number; readonly tied: number; readonly lost: number }[];
+  readonly differences: readonly {
+    readonly mean: Estimate | null;
+    readonly won: number;
+    readonly tied: number;
+    readonly lost: number;
+    /** Why rewards of the set and of the first have no common scale, so that nothing is compared; null if they have one. */
+    readonly notComparable: string | null;
+  }[];
   readonly rows: readonly {
     readonly group: string;
     readonly question: string;

@@ -76,6 +76,31 @@ async function figures(...args: string[]): Promise<Figures> {
 }
 
 describe('vf-compare', { timeout: 60_000 }, () => {
+  it('compares nothing between evaluations that different versions of the environment scored', async () => {
+    const scored = async (name: string, digests: readonly string[], scorings?: readonly object[]) => {
+      await cp(at('half'), at(name), { recursive: true });
+      const file = at(`${name}/metadata.json`);
+      const metadata = JSON.parse(await readFile(file, 'utf8')) as { sessions: object[] };
+      const sessions = digests.map((digest) => ({ ...metadata.sessions[0], inputs: { env_id: { 'env.ts': digest } } }));
+      await writeFile(file, JSON.stringify({ ...metadata, sessions, scorings }));
+      return name;
+    };
+    const [old, corrected, mixed] = [
+      await scored('old', ['0cee']),
+      await scored('corrected', ['5d41']),
+      await scored('mixed-versions', ['0cee', '5d41']),
+    ];
+    const why = 'were scored by different versions of their environment (env.ts changed)';
+    const { stdout, code } = await vfCompare(old, corrected, mixed, '--all-pairs');
+    expect(code).toBe(0);
+    for (const pair of ['A and B', 'A and C', 'B and C']) expect(stdout.replace(/\s+/g, ' ')).toContain(`not comparable: ${pair} ${why}`);
+    expect(stdout).not.toMatch(/McNemar|better in/);
+    expect((await vfCompare(old, corrected, '--markdown')).stdout).toContain(`not comparable: A and B ${why.split(' (')[0]!}`);
+    expect((await vfCompare(old, 'half')).stdout).toContain('better in');
+    const again = await scored('again', ['0cee'], [{ at: '2026-01-01', package_version: '0', scored: 20, changed: 20, settings: {} }]);
+    expect((await vfCompare(corrected, again)).stdout).toContain('better in');
+  });
+
   it('shows the names of the runs, with the settings that differ where two have the same', async () => {
     const named = (name: string, seed: number) => play(`${name} ${seed}`, { client: half(), seed, run: { ...sumsOptions('', {}).run, name } });
     await named('a\u202e|<b>', 7);

@@ -43,6 +43,8 @@ beforeAll(() => {
     'otherwise-asked',
     ROWS.map((row, i) => ({ ...row, question: i === 0 ? 'else?' : row.question!, more: noAnswer })),
   );
+  for (const digest of ['0cee2717', '5d41402a'])
+    writeEvaluation(join(root, `by-${digest}`), ROWS, { sessions: [{ inputs: { env_id: { 'env.ts': digest } } }] });
   writeTraining(join(root, 'train'));
   writeTraining(join(root, 'elsewhere'));
   const config = join(root, 'elsewhere/config.toml');
@@ -80,5 +82,13 @@ describe('a comparison in vf-view', () => {
 
   it('pairs nothing by ids alone across environments', async () => {
     expect(await compare('elsewhere', 'train')).toMatchObject({ shared: 0, differing: 2, differences: [{ mean: null }] });
+  });
+
+  it('pairs nothing that different versions of the environment scored, and says which file changed', async () => {
+    const why =
+      'A and B were scored by different versions of their environment (env.ts changed), and rewards of different environments have different scales';
+    const { differences, shared } = await compare('by-0cee2717', 'by-5d41402a');
+    expect({ differences, shared }).toEqual({ differences: [{ mean: null, won: 0, tied: 0, lost: 0, notComparable: why }], shared: 3 });
+    expect(await compare('by-0cee2717', 'by-0cee2717')).toMatchObject({ differences: [{ tied: 3, notComparable: null }] });
   });
 });

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { suggestion } from '../../core/closest-name.ts';
+import { withEnvironmentVersion } from '../../core/environment-version.ts';
 import { ConfigError, thrownText } from '../../core/errors.ts';
 import { firstRepeated } from '../../core/first-repeated.ts';
 import { readLines } from '../../files/json-lines.ts';
@@ -26,7 +27,7 @@ export interface ComparedTraining {
   readonly name: string;
   /** Null for a run of an ablation that never began. */
   readonly directory: string | null;
-  /** The recorded configuration, snake_case, without secrets; null without a folder. */
+  /** The recorded configuration, snake_case, without secrets, with the versions of its environment; null without a folder. */
   readonly config: Table | null;
   /** Of an ablation: its own settings by dotted key. */
   readonly swept: Table;
@@ -105,9 +106,9 @@ const UNFINISHED: Readonly<Record<WireAblationRun['state'], string>> = {
 };
 
 async function readTraining(directory: string, metric: string): Promise<ComparedTraining> {
-  const { finished_at: finishedAt } = await readTrainingRun(directory);
+  const { finished_at: finishedAt, inputs } = await readTrainingRun(directory);
   const paths = trainingPaths(directory);
-  const config = readTomlSync(paths.config);
+  const config = withEnvironmentVersion(readTomlSync(paths.config), inputs);
   const rows = await readMetrics(paths.metrics);
   const own = ownEvaluations(rows);
   const evaluations = own.flatMap((row) => evaluatedAt(row, metric));

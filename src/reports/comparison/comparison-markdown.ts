@@ -43,7 +43,8 @@ export function comparisonMarkdown(comparison: Comparison, { rows }: { readonly 
   return `${[runs, changes.join('\n'), pairs, method, ...details].filter((part) => part !== '').join('\n\n')}\n`;
 }
 
-function pairDetails({ first, second, metrics, tasks = {}, rowDifferences }: ComparedPair, rows: number): string[] {
+function pairDetails({ first, second, notComparable, metrics, tasks = {}, rowDifferences }: ComparedPair, rows: number): string[] {
+  if (notComparable !== null) return [`- ${second} − ${first}: not comparable: ${plainText(notComparable)}`];
   const figures = [...Object.entries(tasks), ...Object.entries(metrics)].map(([name, estimate]: [string, Estimate]) => [
     plainText(name),
     signedEstimate(estimate),

@@ -64,6 +64,10 @@ function addPair(report: Report, pair: ComparedPair, { resamples, seed, sides, p
     return run === null ? name : `${name} (${escapeControls(run)})`;
   };
   report.add(paint('bold', clip(`${named(second)} against ${named(first)}`, report.columns)));
+  if (pair.notComparable !== null) {
+    report.line('', `not comparable: ${pair.notComparable}. No test.`, 'yellow');
+    return;
+  }
   if (difference === null) {
     report.add(paint('red', 'No rollout of one has a finished partner in the other, so nothing can be compared.'));
     return;

@@ -28,6 +28,8 @@ interface Run {
   readonly ids?: string;
   /** Of the environment's table; an id of its own and further keys. */
   readonly environment?: string;
+  /** Digests of the files that its settings name. */
+  readonly inputs?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly name?: string;
 }
 
@@ -73,6 +75,7 @@ function training({
   versions = [4, 4],
   ids = 'r',
   environment = 'id = "search-r1"',
+  inputs = {},
   name = `n${++named}`,
 }: Run): string {
   const path = join(folder, `run--${++made}`);
@@ -87,6 +90,7 @@ function training({
       finished_at: finished ? time : null,
       config_digest: 'x',
       attempts: [],
+      inputs,
     }),
   );
   writeFileSync(
@@ -269,6 +273,32 @@ describe('compareTrainings', () => {
     expect(comparison.pairs[0]).toMatchObject({ notComparable: why, seeds: null, rows: null });
     expect(flat(await textOf(paths))).toContain(`not comparable: ${why}. No test.`);
     expect(trainingComparisonMarkdown(comparison, 'x')).toContain('- B − A: not comparable: A is evaluated on ');
+  });
+
+  it.each([
+    ['the module', 'id = "./env.ts"', 'environment.id', 'env.ts'],
+    ['a file that an argument names', 'id = "./env.ts"\nargs = { answers = "a.json" }', 'environment.args.answers', 'a.json'],
+  ])('tests nothing between trainings that other contents of %s scored, also where all settings are equal', async (_, environment, key, file) => {
+    const scored = (digest: string) => ({ environment, inputs: { [key]: { [file]: digest }, 'model.path': { 'tokenizer.json': digest } } });
+    const paths = [
+      ...A.map((rewards, seed) => training({ rate: 0.1, seed, rewards, ...scored('0cee2717ab') })),
+      ...B.map((rewards, seed) => training({ rate: 0.1, seed, rewards, ...scored('5d41402aab') })),
+    ];
+    const why = `A and B were scored by different versions of their environment (${file} changed), and rewards of different environments have different scales`;
+    const { groups, pairs } = await compared(paths);
+    expect(pairs).toMatchObject([{ notComparable: why, seeds: null, rows: null }]);
+    expect(groups.map(({ label }) => label)).toEqual([expect.stringContaining(`${file} 0cee2717`), expect.stringContaining(`${file} 5d41402a`)]);
+    expect(flat(await textOf(paths))).toContain(`not comparable: ${why}. No test.`);
+    expect((await compared(paths.slice(0, 3))).groups).toHaveLength(1);
+  });
+
+  it('tests trainings whose arguments name different files, and those of other models', async () => {
+    const scored = (name: string) => ({
+      environment: `id = "./env.ts"\nargs = { corpus = "${name}/index" }`,
+      inputs: { 'environment.args.corpus': { 'manifest.json': name }, 'model.path': { 'tokenizer.json': name } },
+    });
+    const paths = [A, B].flatMap((runs, i) => runs.map((rewards, seed) => training({ rate: 0.1, seed, rewards, ...scored(`c${i}`) })));
+    expect((await compared(paths)).pairs).toMatchObject([{ notComparable: null, seeds: { test: 'paired' }, rows: { rows: 6 } }]);
   });
 
   it('names arguments that may change what earns reward, and tests all the same', async () => {

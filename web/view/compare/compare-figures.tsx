@@ -83,7 +83,13 @@ export function CompareFigures({ comparison, route }: { readonly comparison: Com
 
 function Difference({ difference, around }: { readonly difference: Comparison['differences'][number] | undefined; readonly around: Scale }): VNode {
   if (difference === undefined) return <td colSpan={4} class="quiet-text" />;
-  const { mean, won, tied, lost } = difference;
+  const { mean, won, tied, lost, notComparable } = difference;
+  if (notComparable !== null)
+    return (
+      <td colSpan={4} class="quiet-text">
+        not comparable: {notComparable}
+      </td>
+    );
   const isSure = mean !== null && mean.low !== null && mean.high !== null && (mean.low > 0 || mean.high < 0);
   return (
     <>

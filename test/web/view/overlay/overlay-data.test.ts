@@ -113,6 +113,12 @@ describe('scaleProblems', () => {
       /^A is evaluated on x and C on y, and rewards of different environments have different scales$/,
     ],
     ['data sets', of({ id: 'x' }), of({ id: 'x', args: { dataset: 'd' } }), /^A is evaluated on its default data set and C on the data set "d"$/],
+    [
+      'versions of an environment',
+      of({ id: './x.ts', version: 'x.ts 0cee2717' }),
+      of({ id: './x.ts', version: 'x.ts 5d41402a' }),
+      /^A and C were scored by different versions of their environment \(x\.ts changed\)/,
+    ],
     ['numbers of rows', of({ id: 'x' }, 16), of({ id: 'x' }, 240), /^A is evaluated on 16 held-out rows and C on 240 held-out rows/],
   ])('names other %s, and none of a run that is still read', (_, first, other, text) => {
     const groups = overlaidGroups([run('a', first), run('b', { settings: {} }), run('c', other)], false);
