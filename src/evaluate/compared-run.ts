@@ -17,7 +17,7 @@ export interface ComparedRow {
   /** The beginning of its last user message, without the instructions that all rows of the run have before their question. */
   readonly question: string;
   readonly answer: string | null;
-  /** Rollouts by index. If one rollout has two records, the later one counts. */
+  /** Rollouts by index. */
   readonly rollouts: Map<number, RecordedRollout>;
 }
 
@@ -40,7 +40,7 @@ export async function readComparedRun(directory: string): Promise<ComparedRun> {
   const { config, ...recorded } = await readMetadata(directory);
   const metadata = { ...recorded, config: withEnvironmentVersion(config, ...recordedInputs(recorded)) };
   const rows = new Map<string, ComparedRow>();
-  await readRecords(runFiles(directory).results, ResultSchema, (result) => {
+  const { notes } = await readRecords(runFiles(directory).results, ResultSchema, (result) => {
     const row = rows.get(result.group_id) ?? comparedRow(result);
     rows.set(result.group_id, row);
     row.rollouts.set(result.rollout_index, recordedRollout(result));
@@ -48,11 +48,11 @@ export async function readComparedRun(directory: string): Promise<ComparedRun> {
   if (rows.size === 0) throw new ConfigError(`${directory} has no recorded rollout yet. Continue the run with vf-eval -R, or leave it out.`);
   const start = instructionLength([...rows.values()].map(({ question }) => question));
   const short = ({ question }: ComparedRow) => question.slice(start).trim().slice(0, QUESTION_CHARACTERS);
-  return { directory, metadata, rows: new Map([...rows].map(([id, row]) => [id, { ...row, question: short(row) }])) };
+  return { directory, metadata, notes, rows: new Map([...rows].map(([id, row]) => [id, { ...row, question: short(row) }])) };
 }
 
 function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
-  const { path, name, step, version, envId, envArgs, model, rollouts, inputs } = evaluation;
+  const { path, name, step, version, envId, envArgs, model, rollouts, inputs, notes: repeated } = evaluation;
   const rows = new Map<string, ComparedRow>();
   for (const trajectory of rollouts.values()) {
     const { group_id: id, metrics } = trajectory;
@@ -70,7 +70,7 @@ function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
   }
   const perExample = Math.max(...[...rows.values()].map((row) => row.rollouts.size).slice(0, 1000));
   const config = withEnvironmentVersion({ env_id: envId, env_args: envArgs, step }, inputs);
-  const notes = [playedByText(step, version)].filter((note) => note !== '');
+  const notes = [playedByText(step, version), ...repeated].filter((note) => note !== '');
   return {
     directory: path,
     metadata: { ...(name === null ? {} : { name }), env_id: envId, model, config, rollouts_per_example: perExample },

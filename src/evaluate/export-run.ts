@@ -26,6 +26,8 @@ export interface ExportCounts {
   readonly unpaid?: number;
   /** Left out by the selection. */
   readonly unselected: number;
+  /** Lines that were left out because they repeat others, a sentence for each file. */
+  readonly notes: readonly string[];
 }
 
 interface ExportSelection {
@@ -61,7 +63,7 @@ export async function exportRun(directory: string, write: (line: string) => Prom
   const files = runFiles(directory);
   const waiting = new Map<string, Waiting>();
   const counts = { exported: 0, errored: 0, cut: 0, unplayed: 0 };
-  await readRecords(files.results, ResultSchema, (result) => {
+  const results = await readRecords(files.results, ResultSchema, (result) => {
     if (result.error !== null || result.reward === null) counts.errored += 1;
     else if (result.is_cut) counts.cut += 1;
     // A row without a token to learn is refused. Files of earlier versions hold a reward for a rollout that was not played.
@@ -73,7 +75,7 @@ export async function exportRun(directory: string, write: (line: string) => Prom
   });
   const unselected = unselectedIds([...waiting.values()], options);
   for (const id of unselected) waiting.delete(id);
-  await readRecords(files.tokens, TokensSchema, async (tokens) => {
+  const tokenFile = await readRecords(files.tokens, TokensSchema, async (tokens) => {
     const found = waiting.get(tokens.rollout_id);
     if (found === undefined) return;
     waiting.delete(tokens.rollout_id);
@@ -88,7 +90,13 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     await write(`${options.asDemonstrations === true ? tokensRowLine(demonstrationRow(rollout)) : exportLine(rollout)}\n`);
     counts.exported += 1;
   });
-  return { name: metadata.name ?? null, ...counts, withoutTokens: waiting.size, unselected: unselected.length };
+  return {
+    name: metadata.name ?? null,
+    ...counts,
+    withoutTokens: waiting.size,
+    unselected: unselected.length,
+    notes: [...results.notes, ...tokenFile.notes],
+  };
 }
 
 /** The columns that a selection reads. */

@@ -1,6 +1,6 @@
 /**
  * `played.jsonl` of a run: one line for each rollout that was played to its end, whether or not it got a score. The line is written before the rollout's
- * result, so a recorded result always has it; a line without a result is ignored. If a rollout has two lines, the later one counts.
+ * result, so a recorded result always has it; a line without a result is ignored.
  */
 import type { Row } from '../core/dataset.ts';
 import { keepLines, type Line } from '../files/json-lines.ts';
@@ -31,8 +31,8 @@ export function playedLine<R extends Row>({ rolloutId, beforeScoring, state }: R
 export async function recoverPlayed(directory: string, keptIds: ReadonlySet<string>): Promise<void> {
   const path = runFiles(directory).played;
   const kept = new Map<string, Line>();
-  const { records, endsWhole } = await readRecords(path, PlayedLineSchema, ({ rollout_id: id }, line) => {
+  const { lines, endsWhole } = await readRecords(path, PlayedLineSchema, ({ rollout_id: id }, line) => {
     if (keptIds.has(id)) kept.set(id, { ...line, text: '' });
   });
-  if (!endsWhole || kept.size < records) await keepLines(path, [...kept.values()]);
+  if (!endsWhole || kept.size < lines) await keepLines(path, [...kept.values()]);
 }

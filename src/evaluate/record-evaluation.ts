@@ -39,8 +39,9 @@ export async function recordEvaluation<R extends Row>(options: EvaluationOptions
     const writer = await RunWriter.open(options, plan, redaction);
     await closing(writer, async () => {
       await writer.saveMetadata();
-      const { kept, redone } = plan;
+      const { kept, redone, repeated } = plan;
       options.onEvent?.({ type: 'started', directory: outputDir, kept: kept.length, redone, progress: writer.progress });
+      for (const text of repeated) options.onEvent?.({ type: 'notice', text, progress: writer.progress });
       await playMissing(options, plan, writer);
     });
     return await result(options, writer);

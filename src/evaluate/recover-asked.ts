@@ -13,19 +13,18 @@ export interface RecoveredAsked {
   readonly dropped: Spending;
 }
 
-/** Drops the lines of rollouts that a resume plays again, and torn lines of a process that died. The last line of each rollout counts. */
+/** Drops the lines of rollouts that a resume plays again, and torn lines of a process that died. */
 export async function recoverAsked(directory: string, keptIds: ReadonlySet<string>): Promise<RecoveredAsked> {
   const path = runFiles(directory).asked;
   const dropped = new Spending();
   const found = new Map<string, { readonly line: Line; readonly asked: readonly AskedRecord[] }>();
-  const { records, endsWhole } = await readRecords(path, AskedLineSchema, (record, line) => {
+  const { lines, endsWhole } = await readRecords(path, AskedLineSchema, (record, line) => {
     const asked = askedFromLine(record);
-    const isKept = keptIds.has(record.rollout_id);
-    dropped.addAsked(isKept ? (found.get(record.rollout_id)?.asked ?? []) : asked);
-    if (isKept) found.set(record.rollout_id, { line: { ...line, text: '' }, asked });
+    if (keptIds.has(record.rollout_id)) found.set(record.rollout_id, { line: { ...line, text: '' }, asked });
+    else dropped.addAsked(asked);
   });
   const kept = [...found.values()];
-  if (!endsWhole || kept.length < records)
+  if (!endsWhole || kept.length < lines)
     await keepLines(
       path,
       kept.map(({ line }) => line),

@@ -53,10 +53,11 @@ async function replaceById(
   const changes = new Map([...found].flatMap(([id, lines]) => (lines[kind] === undefined ? [] : [[id, lines[kind]] as const])));
   if (changes.size === 0 || !existsSync(path)) return false;
   const byStart = new Map([...places].flatMap(([id, { start }]) => (changes.has(id) ? [[start, id] as const] : [])));
+  // A killed run may end in half a line, and a line may repeat another.
+  const known = new Set([...places.values()].map(({ start }) => start));
   const lines: KeptLine[] = [];
-  for await (const { text, start, end, isWhole } of readLines(path)) {
-    // A killed run may end in half a line.
-    if (!isWhole && !isJson(text)) continue;
+  for await (const { start, end, isWhole } of readLines(path)) {
+    if (!known.has(start)) continue;
     const id = byStart.get(start);
     const newText = id === undefined ? undefined : changes.get(id)!;
     if (newText === undefined) lines.push({ start, end, isWhole });
@@ -67,15 +68,6 @@ async function replaceById(
   return true;
 }
 
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 async function newMetadata(
   directory: string,
   before: WireMetadata,
@@ -84,7 +76,7 @@ async function newMetadata(
   const files = runFiles(directory);
   const rollouts = new Map<string, RecordedRollout>();
   await readRecords(files.results, ResultSchema, (result) => {
-    if (rollouts.get(result.rollout_id)?.error !== null) rollouts.set(result.rollout_id, recordedRollout(result));
+    rollouts.set(result.rollout_id, recordedRollout(result));
   });
   const asked = new Map<string, Parameters<AskedTally['add']>[0]>();
   await readRecords(files.asked, AskedLineSchema, (line) => asked.set(line.rollout_id, askedFromLine(line)));

@@ -37,7 +37,7 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   }
   const needsTokens = options.client.capabilities.kind === 'tokens';
   const rowsById = new Map(rows.map((row) => [String(row.exampleId), row]));
-  const { kept, dropped, tools, droppedTokens } = await recoverRun(outputDir, {
+  const { kept, dropped, repeated, tools, droppedTokens } = await recoverRun(outputDir, {
     needsTokens,
     membersPerGroup: groupSize(options),
     isChanged: (result) => {
@@ -66,7 +66,7 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   const earlier = metadata.dropped === undefined ? new Spending() : Spending.of(metadata.dropped);
   const spending = new RunSpending({ kept: asked.kept, dropped: earlier.plus(droppedTokens).plus(asked.dropped) });
   for (const rollout of kept) spending.addRollout(rollout);
-  return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at, asked: asked.tally, tools, spending };
+  return { rows, kept, redone: dropped, repeated, sessions, startedAt: metadata.started_at, asked: asked.tally, tools, spending };
 }
 
 /** Throws ConfigError if the rollouts that are played now would be scored in another way than those on file. */
@@ -105,6 +105,8 @@ interface Recovered {
   readonly kept: readonly RecordedRollout[];
   /** Recorded rollouts that were dropped: they failed, or lack their tokens or their group. */
   readonly dropped: number;
+  /** Lines that repeated another and were dropped, a sentence for each file. */
+  readonly repeated: readonly string[];
   /** The native tools of the finished rollouts. */
   readonly tools: SharedTools;
   /** Tokens that the policy read and wrote in the dropped ones. */
@@ -127,8 +129,7 @@ async function recoverRun(directory: string, { needsTokens, membersPerGroup, isC
     tools.add(record);
     const rollout = recordedRollout(record);
     const isFinished = rollout.error === null && (!needsTokens || tokens.has(rollout.rolloutId));
-    if (isFinished && !found.has(rollout.rolloutId))
-      found.set(rollout.rolloutId, { rollout, line: withoutText(line), hasChanged: isChanged(record) });
+    if (isFinished) found.set(rollout.rolloutId, { rollout, line: withoutText(line), hasChanged: isChanged(record) });
     else droppedTokens.addRollout(rollout);
   });
   const sizes = new Map<string, number>();
@@ -148,13 +149,19 @@ async function recoverRun(directory: string, { needsTokens, membersPerGroup, isC
   const keptIds = new Set(kept.map(({ rollout }) => rollout.rolloutId));
   const keptTokens = [...tokens].filter(([id]) => keptIds.has(id)).map(([, line]) => line);
   // Tokens last: a crash in between leaves tokens without a result, which the next resume drops, but never a result without its tokens.
-  if (!resultFile.endsWhole || kept.length < resultFile.records)
+  if (!resultFile.endsWhole || kept.length < resultFile.lines)
     await keepLines(
       files.results,
       kept.map(({ line }) => line),
     );
-  if (!tokenFile.endsWhole || keptTokens.length < tokenFile.records) await keepLines(files.tokens, keptTokens);
-  return { kept: kept.map(({ rollout }) => rollout), dropped: resultFile.records - kept.length, tools, droppedTokens };
+  if (!tokenFile.endsWhole || keptTokens.length < tokenFile.lines) await keepLines(files.tokens, keptTokens);
+  return {
+    kept: kept.map(({ rollout }) => rollout),
+    dropped: resultFile.records - kept.length,
+    repeated: [...resultFile.notes, ...tokenFile.notes],
+    tools,
+    droppedTokens,
+  };
 }
 
 /** The place of a line without its text. */

@@ -20,25 +20,28 @@ export interface IndexedRollout {
 }
 
 export interface RunIndex {
-  /** By rollout id, in the order of the file. If one rollout has several records, the first finished one counts, else the last. */
+  /** By rollout id, in the order of the file. */
   readonly rollouts: ReadonlyMap<string, IndexedRollout>;
-  /** By rollout id; if there are several lines, the last one counts. */
   readonly asked: ReadonlyMap<string, Line>;
   readonly played: ReadonlyMap<string, Line>;
+  /** Lines that were left out because they repeat others, a sentence for each file. */
+  readonly repeated: readonly string[];
 }
 
 /** `check` sees every result once. `shownAs`: the run that errors name. */
 export async function indexRun(directory: string, check: (result: WireResult) => void, shownAs: string = directory): Promise<RunIndex> {
   const [files, shown] = [runFiles(directory), runFiles(shownAs)];
   const rollouts = new Map<string, IndexedRollout>();
-  await readRecords(
+  const { notes: repeated } = await readRecords(
     files.results,
     ResultSchema,
     (result, line) => {
       check(result);
-      const { error } = result;
-      if (rollouts.get(result.rollout_id)?.rollout.error === null) return;
-      rollouts.set(result.rollout_id, { rollout: recordedRollout(result), line: { ...line, text: '' }, isUnscored: error?.phase === 'scoring' });
+      rollouts.set(result.rollout_id, {
+        rollout: recordedRollout(result),
+        line: { ...line, text: '' },
+        isUnscored: result.error?.phase === 'scoring',
+      });
     },
     shown.results,
   );
@@ -46,7 +49,7 @@ export async function indexRun(directory: string, check: (result: WireResult) =>
   await readRecords(files.asked, AskedLineSchema, ({ rollout_id: id }, line) => asked.set(id, { ...line, text: '' }), shown.asked);
   const played = new Map<string, Line>();
   await readRecords(files.played, PlayedLineSchema, ({ rollout_id: id }, line) => played.set(id, { ...line, text: '' }), shown.played);
-  return { rollouts, asked, played };
+  return { rollouts, asked, played, repeated };
 }
 
 export interface RunRecord {

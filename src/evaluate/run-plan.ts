@@ -15,6 +15,8 @@ import type { RunPlan } from './run-writer.ts';
 /** A plan, and the number of recorded rollouts that it will play again. */
 export interface OpenPlan<R extends Row> extends RunPlan<R> {
   readonly redone: number;
+  /** Lines that were left out because they repeat others. */
+  readonly repeated: readonly string[];
 }
 
 /** Throws ConfigError for the first number that is not allowed, under the name that `evaluate` has for it. */
@@ -70,7 +72,7 @@ export async function newPlan<R extends Row>({ outputDir }: EvaluationOptions<R>
     // An empty file is not a run: its process died before it began.
     if (found && found.size > 0) throw new ConfigError(`${outputDir} already holds a run: ${path}. Resume it, or choose another directory.`);
   }
-  return { rows, kept: [], redone: 0, sessions: [], startedAt: new Date().toISOString() };
+  return { rows, kept: [], redone: 0, repeated: [], sessions: [], startedAt: new Date().toISOString() };
 }
 
 /** The rollouts that are not on disk yet. */

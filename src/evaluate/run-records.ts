@@ -9,6 +9,7 @@ import type { PlayedLineSchema } from '../schemas/played-line.ts';
 import { MetadataSchema, parseWire, type ResultSchema, type TokensSchema, type WireMetadata } from '../schemas/results.ts';
 import { type Line, readLines } from '../files/json-lines.ts';
 import { readRegularFile } from '../files/regular-file.ts';
+import { RolloutIds } from '../files/rollout-ids.ts';
 import { runFiles } from './run-files.ts';
 import { systemText } from '../files/system-text.ts';
 
@@ -39,17 +40,28 @@ function missingText(directory: string): string {
   return `${directory} is not a run directory: it has no metadata.json. Name the results folder that vf-eval printed`;
 }
 
+export interface FoundRecords {
+  readonly records: number;
+  /** With those that repeat another. */
+  readonly lines: number;
+  /** The file ends with a line feed. */
+  readonly endsWhole: boolean;
+  /** What was left out. */
+  readonly notes: readonly string[];
+}
+
 /**
- * Calls `visit` with every record of a file in order. Returns their number and whether the file ends with a whole line. A torn last line is not a
- * record. Throws ConfigError with the line number of any other line that does not fit the schema. `shownAs`: the path in the error.
+ * Calls `visit` with every record of a file in order. A torn last line is not a record, and neither is one that repeats another. Throws ConfigError with the line
+ * number of any other line that does not fit the schema, or has the id of another. `shownAs`: the path in messages.
  */
 export async function readRecords<T extends RecordSchema>(
   path: string,
   schema: T,
   visit: (record: XStatic<T>, line: Line) => unknown,
   shownAs: string = path,
-): Promise<{ records: number; endsWhole: boolean }> {
-  let records = 0;
+): Promise<FoundRecords> {
+  const ids = new RolloutIds(shownAs);
+  let [records, lines] = [0, 0];
   let endsWhole = true;
   for await (const line of readLines(path)) {
     endsWhole = line.isWhole;
@@ -65,9 +77,11 @@ export async function readRecords<T extends RecordSchema>(
       throw new ConfigError(
         `Line ${line.number} of ${shownAs} has ${foreign}. Restore the file, or delete the line, so that -R plays the rollout again.`,
       );
+    lines += 1;
+    if (!ids.isNew(parsed.value.rollout_id, line)) continue;
     records += 1;
     const pending = visit(parsed.value, line);
     if (pending instanceof Promise) await pending;
   }
-  return { records, endsWhole };
+  return { records, lines, endsWhole, notes: ids.notes };
 }

@@ -58,6 +58,8 @@ interface ScoreProgress {
 }
 
 export interface ScoreResult {
+  /** Lines that were left out because they repeat others, a sentence for each file. */
+  readonly repeated: readonly string[];
   /** The metadata before the scoring, with the figures of the rollouts on file. */
   readonly before: WireMetadata;
   /** Rollouts that have a new score, or the same one again. */

@@ -72,6 +72,7 @@ class RunScorer<R extends Row> {
     const wanted = groups.flat().length;
     const unplayed = [...index.rollouts.values()].filter(({ rollout, isUnscored }) => rollout.error !== null && !isUnscored).length;
     return {
+      repeated: index.repeated,
       before: this.#before(index),
       scored: scoredIn(journal),
       changed: changedIn(journal),

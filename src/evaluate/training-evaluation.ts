@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import { readLines } from '../files/json-lines.ts';
+import { RolloutIds } from '../files/rollout-ids.ts';
 import { readTomlSync } from '../files/toml-text.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { jsonOrNull } from '../schemas/json-or-null.ts';
@@ -32,7 +33,9 @@ export interface TrainingEvaluation {
   readonly maxTokens: number | null;
   /** Digests of the files that the run's settings name, as run.json has them; empty if it has none. */
   readonly inputs: unknown;
-  /** By rollout id; if there are two records, the later one counts. */
+  /** Lines that were left out, a sentence. */
+  readonly notes: readonly string[];
+  /** By rollout id; a failed one may have been played again. */
   readonly rollouts: ReadonlyMap<string, WireTrajectory>;
 }
 
@@ -47,14 +50,17 @@ export function isTrainingEvaluation(path: string): boolean {
 export async function readTrainingEvaluation(path: string): Promise<TrainingEvaluation> {
   const run = dirname(dirname(path));
   const rollouts = new Map<string, WireTrajectory>();
+  const ids = new RolloutIds(path);
   for await (const { text, isWhole, number } of readLines(path, { remedy: 'name T/evaluations/step-000010.jsonl of a training run T' })) {
     if (/^\{"(complete|step)":/.test(text)) continue;
     // Drops the lines before the step was sampled again.
-    if (text.startsWith('{"restarted":')) rollouts.clear();
+    if (text.startsWith('{"restarted":')) for (const each of [rollouts, ids]) each.clear();
     else {
       const parsed = parseWire(TrajectorySchema, text);
-      if ('value' in parsed) rollouts.set(parsed.value.rollout_id, parsed.value);
-      else if (isWhole) throw new ConfigError(`Line ${number} of ${path} is not a rollout of an evaluation: ${parsed.problem}. Restore the file.`);
+      if ('value' in parsed) {
+        const { rollout_id: id, error } = parsed.value;
+        if (ids.isNew(id, { text, number }, error === null)) rollouts.set(id, parsed.value);
+      } else if (isWhole) throw new ConfigError(`Line ${number} of ${path} is not a rollout of an evaluation: ${parsed.problem}. Restore the file.`);
     }
   }
   const [first] = rollouts.values();
@@ -62,7 +68,8 @@ export async function readTrainingEvaluation(path: string): Promise<TrainingEval
   const version = [...rollouts.values()].find(({ reward }) => reward !== null)?.policy_version ?? null;
   const { environment, ...config } = readConfig(run, path);
   const inputs = fieldsOf(jsonOrNull(await readRegularFile(join(run, 'run.json')).catch(() => '')))['inputs'];
-  return { path, run, step: Number(NAME.exec(basename(path))![1]), version, ...environment, ...config, model: first.model, inputs, rollouts };
+  const step = Number(NAME.exec(basename(path))![1]);
+  return { path, run, step, version, ...environment, ...config, model: first.model, inputs, rollouts, notes: ids.notes };
 }
 
 function readConfig(run: string, path: string) {

@@ -1,5 +1,6 @@
 import { queryRows, windowOf } from './query-rows.ts';
 import type { OpenRun } from './open-run.ts';
+import type { RolloutTable } from './rollout-table.ts';
 import type { TextSearches } from './text-searches.ts';
 import type { RolloutPage, RolloutQuery } from './view-wire.ts';
 
@@ -15,7 +16,6 @@ export async function rolloutPage(run: OpenRun, query: RolloutQuery, { searches,
   const { text = '' } = query;
   const among = text === '' ? null : await searches.find(reader.index, table, text, signal);
   const { rows, histogram } = queryRows(table, query, among);
-  const { broken, firstBroken } = table;
   return {
     total: table.size,
     matched: rows.length,
@@ -24,9 +24,22 @@ export async function rolloutPage(run: OpenRun, query: RolloutQuery, { searches,
     stops: table.stops,
     tasks: table.tasks,
     histogram,
-    problem:
-      broken === 0
-        ? null
-        : `${broken} ${broken === 1 ? 'line' : 'lines'} of ${reader.index.file.name} cannot be read (the first at byte ${firstBroken}) and ${broken === 1 ? 'is' : 'are'} left out.`,
+    problem: problemOf(table, reader.index.file.name),
   };
+}
+
+function problemOf({ broken, firstBroken, repeated, firstRepeated }: RolloutTable, file: string): string | null {
+  const problems = [
+    ...(broken === 0
+      ? []
+      : [
+          `${broken} ${broken === 1 ? 'line' : 'lines'} of ${file} cannot be read (the first at byte ${firstBroken}) and ${broken === 1 ? 'is' : 'are'} left out.`,
+        ]),
+    ...(repeated === 0
+      ? []
+      : [
+          `${repeated} ${repeated === 1 ? 'line' : 'lines'} of ${file} ${repeated === 1 ? 'has' : 'have'} the id of a finished rollout (the first at byte ${firstRepeated}); the last line of each rollout is shown.`,
+        ]),
+  ];
+  return problems.length === 0 ? null : problems.join(' ');
 }

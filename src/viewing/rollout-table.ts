@@ -1,4 +1,4 @@
-/** The figures of every rollout of a file, with the place of its line; texts stay on disk. If a rollout has two lines, the later one counts. */
+/** The figures of every rollout of a file, with the place of its line; texts stay on disk. If a rollout has two lines, the later one counts; a finished one that has is noted. */
 import { rowContent } from '../evaluate/row-content.ts';
 import { NumberColumn, Names } from './growing-columns.ts';
 import type { RowFigures } from './query-rows.ts';
@@ -63,6 +63,9 @@ export class RolloutTable implements RowFigures {
   /** Lines that are neither rollouts nor marks, and the place of the first. */
   broken = 0;
   firstBroken = -1;
+  /** Lines of rollouts that had finished in an earlier line, and the place of the first. */
+  repeated = 0;
+  firstRepeated = -1;
 
   get size(): number {
     return this.#count - this.#dead.size;
@@ -182,7 +185,7 @@ export class RolloutTable implements RowFigures {
       else if (!finder.has(FIELD.restarted)) this.tooLong(place);
       return;
     }
-    this.#addRollout({ group, index, place, length: end - start });
+    this.#addRollout(group, index, { place, length: end - start });
   }
 
   #restart(): void {
@@ -191,24 +194,14 @@ export class RolloutTable implements RowFigures {
     this.#closing = null;
   }
 
-  #addRollout({
-    group,
-    index,
-    place,
-    length,
-  }: {
-    readonly group: string;
-    readonly index: number;
-    readonly place: number;
-    readonly length: number;
-  }): void {
+  #addRollout(group: string, index: number, { place, length }: { readonly place: number; readonly length: number }): void {
     const finder = this.#finder;
     const { names, column } = this.#codes.group;
     const row = this.#count++;
     const code = names.codeOf(group);
     const key = rowKey(code, index);
     const earlier = this.#rows.get(key);
-    if (earlier !== undefined) this.#dead.add(earlier);
+    if (earlier !== undefined) this.#replace(earlier, place);
     this.#rows.set(key, row);
     column.set(row, code);
     if (Number.isNaN(this.#contents.at(code))) this.#contents.set(code, this.#content());
@@ -233,6 +226,13 @@ export class RolloutTable implements RowFigures {
     this.#setCode(row, 'role', finder.string(FIELD.role));
     this.#addError(row);
     this.#setMetrics(row, finder.object(FIELD.metrics));
+  }
+
+  #replace(earlier: number, place: number): void {
+    this.#dead.add(earlier);
+    // A failed one may have been played again.
+    const hadFinished = Number.isNaN(this.#codes.error.column.at(earlier));
+    if (hadFinished && this.repeated++ === 0) this.firstRepeated = place;
   }
 
   #setMetrics(row: number, metrics: Readonly<Record<string, unknown>>): void {

@@ -1,6 +1,6 @@
 /** One damaged file of a run: each command that reads it refuses in one line that names it and changes nothing, and vf-view shows all other runs. */
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -42,7 +42,7 @@ const UNREADABLE = /unexpected|root:x| {4}at /;
 const READERS: Readonly<Record<string, (directory: string) => readonly [string, ...string[]]>> = {
   'vf-export': (directory) => ['vf-export', directory, '-o', at('out.jsonl')],
   'vf-compare': (directory) => ['vf-compare', good, directory],
-  'vf-score': (directory) => ['vf-score', directory, '-o', at('scored')],
+  'vf-score': (directory) => ['vf-score', directory, '-o', at('scored'), '--weight', 'format_valid=0.1'],
   'vf-eval -R': (directory) => ['vf-eval', ...PLAYED, '-R', directory],
 };
 const all = Object.keys(READERS);
@@ -78,6 +78,57 @@ describe('an evaluation with a damaged file', () => {
       const { code, stderr } = await run(command, ...words);
       expect({ reader, code, stderr }).toMatchObject({ code: 2, stderr: expect.stringContaining('cut') as string });
     }
+  });
+});
+
+/** A copy of the run `good` with its first line of a file again at the end, and that line changed. */
+function repeated(file: string, change: (line: Record<string, unknown>) => Record<string, unknown>): string {
+  const directory = at('repeated');
+  for (const name of ['repeated', 'scored']) rmSync(at(name), { recursive: true, force: true });
+  cpSync(good, directory, { recursive: true });
+  const text = readFileSync(join(directory, file), 'utf8');
+  const first = text.split('\n', 1)[0]!;
+  const again = change(JSON.parse(first) as Record<string, unknown>);
+  appendFileSync(join(directory, file), `${Object.keys(again).length === 0 ? first : JSON.stringify(again)}\n`);
+  return directory;
+}
+
+describe('an evaluation with two lines for one rollout', () => {
+  const OTHER = {
+    'results.jsonl': (line: Record<string, unknown>) => ({ ...line, reward: 0.875 }),
+    'tokens.jsonl': ({ token_ids: ids, ...line }: Record<string, unknown>) => ({ ...line, token_ids: (ids as number[]).map((id) => id + 1) }),
+  };
+  const cases = CASES.filter(([, file]) => file !== 'metadata.json') as [string, keyof typeof OTHER][];
+
+  it.each(cases)('is refused by %s if the lines of %s differ, and nothing changes', async (reader, file) => {
+    const directory = repeated(file, OTHER[file]);
+    const before = readFileSync(join(directory, file), 'utf8');
+    const [command, ...words] = READERS[reader]!(directory);
+    const { code, stderr } = await run(command, ...words);
+    expect({ code, stderr }).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(new RegExp(`Line 3 of \\S+${file} repeats rollout "\\S+" of line 1 with other contents\\. Delete`)) as string,
+    });
+    expect(readFileSync(join(directory, file), 'utf8')).toBe(before);
+  });
+
+  it.each(cases)('is read by %s without the line of %s that repeats another word for word, and says so', async (reader, file) => {
+    const directory = repeated(file, () => ({}));
+    const [command, ...words] = READERS[reader]!(directory);
+    const { code, stdout, stderr } = await run(command, ...words);
+    expect({ code, said: stdout + stderr }).toMatchObject({ code: 0, said: expect.stringContaining(`repeats line 1 (rollout `) as string });
+    expect(stdout + stderr).not.toMatch(/playing \d+ again/);
+    const left = { 'vf-eval -R': join(directory, file), 'vf-score': at('scored/results.jsonl'), 'vf-export': at('out.jsonl') };
+    const path = left[reader as keyof typeof left] ?? join(good, file);
+    expect(readFileSync(path, 'utf8').trimEnd().split('\n')).toHaveLength(2);
+  });
+
+  it('has a note in the page of vf-view, which shows the later line', async () => {
+    const { code, stderr } = await run('vf-view', repeated('results.jsonl', OTHER['results.jsonl']), '--export', at('page.html'));
+    expect({ code, stderr }).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/1 line of results\.jsonl has the id of a finished rollout/) as string,
+    });
   });
 });
 

@@ -126,10 +126,17 @@ describe('an evaluation of a training run', { timeout: 60_000 }, () => {
       ['t/evaluations/step-000002.jsonl', step(10)],
       /Line 1 of .*step-000002\.jsonl is not a rollout of an evaluation/,
     ],
+    [
+      'with two lines for a finished rollout',
+      'vf-compare',
+      ['t/evaluations/step-000003.jsonl', step(10)],
+      /Line 2 of \S+step-000003\.jsonl repeats rollout "c0\/0" of line 1 with other contents/,
+    ],
   ])('%s is refused in one line', async (_, command, words, message) => {
     using folder = trainedFolder();
     folder.file('step-000001.jsonl', text(trajectory(0, 0, 'Paris')));
     folder.file('t/evaluations/step-000002.jsonl', '{"rollout_id":"c0/0"}\n');
+    folder.file('t/evaluations/step-000003.jsonl', text(trajectory(0, 0, 'Paris'), trajectory(0, 0, 'Rome')));
     const { code, stdout, stderr } = await folder.run(words, {}, command);
     expect({ code, stdout, lines: stderr.trimEnd().split('\n').length }).toEqual({ code: 2, stdout: '', lines: 1 });
     expect(stderr).toMatch(message);

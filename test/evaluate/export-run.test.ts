@@ -118,7 +118,7 @@ describe('exportRun', () => {
     await drop('results.jsonl', (line) => (line.includes('"rollout_id":"1/0"') ? line.replace('"is_cut":false', '"is_cut":true') : line));
     await drop('tokens.jsonl', (line) => (line.includes('"rollout_id":"2/0"') ? '' : line));
     const { lines, counts } = await exported();
-    expect(counts).toEqual({ name: null, exported: 3, errored: 1, cut: 1, withoutTokens: 1, unplayed: 0, unselected: 0 });
+    expect(counts).toEqual({ name: null, exported: 3, errored: 1, cut: 1, withoutTokens: 1, unplayed: 0, unselected: 0, notes: [] });
     expect((await rollouts(lines)).map((r) => r.rollout_id).toSorted()).toEqual(['3/0', '4/0', '5/0']);
   });
 
@@ -143,7 +143,7 @@ describe('exportRun', () => {
       sumsOptions(directory, { client: sumsClient({ logProb: (i, _id, turn) => (turn.key === '2/0' ? [NaN, -Infinity][i % 2]! : -1) }) }),
     );
     const { counts, lines } = await exported();
-    expect(counts).toEqual({ name: null, exported: 5, errored: 1, cut: 0, withoutTokens: 0, unplayed: 0, unselected: 0 });
+    expect(counts).toEqual({ name: null, exported: 5, errored: 1, cut: 0, withoutTokens: 0, unplayed: 0, unselected: 0, notes: [] });
     expect(lines.join('')).not.toMatch(/NaN|Infinity/);
   });
 

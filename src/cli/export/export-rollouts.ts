@@ -35,6 +35,7 @@ export async function exportRollouts(
     if (found.exported === 0) throw nothingToWrite(found, { directory, step: step ?? null, minReward: filters.minReward });
     return found;
   });
+  for (const note of counts.notes) context.note(`vf-export: ${note}`);
   context.note(describe(counts, output));
 }
 

@@ -29,7 +29,8 @@ export async function exportTrainingStep(directory: string, step: number | null,
   const run = await readRun(directory);
   const counts = { name: run.run_name ?? null, exported: 0, errored: 0, cut: 0, withoutTokens: 0, unplayed: 0, unpaid: 0 };
   const rollouts: (RolloutExport & { readonly index: number })[] = [];
-  for (const trajectory of (await Promise.all(files.map(readKeptStep))).flat()) {
+  const notes: string[] = [];
+  for (const trajectory of (await Promise.all(files.map((file) => readKeptStep(file, (note) => notes.push(note))))).flat()) {
     const { error, reward, isCut, logProbs, targets } = trajectory;
     if (error !== null) counts.errored += 1;
     else if (reward === null) counts.unpaid += 1;
@@ -47,7 +48,7 @@ export async function exportTrainingStep(directory: string, step: number | null,
     await write(`${options.asDemonstrations === true ? tokensRowLine(demonstrationRow(rollout)) : exportLine(rollout)}\n`);
     counts.exported += 1;
   }
-  return { ...counts, unselected: unselected.size };
+  return { ...counts, unselected: unselected.size, notes };
 }
 
 /** Files of the step, one for each phase. */

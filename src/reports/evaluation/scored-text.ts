@@ -16,7 +16,7 @@ export interface ScoredRun {
 }
 
 export function scoredText({ run, directory, result, after }: ScoredRun): string {
-  const { before, scored, changed, failures, unplayed, unsaved, left, isReplaced } = result;
+  const { before, scored, changed, failures, unplayed, unsaved, left, repeated, isReplaced } = result;
   const reward = `${meanText(before.avg_reward)}${before.avg_reward === after.avg_reward ? '' : ` → ${meanText(after.avg_reward)}`}`;
   const lines: [label: string, text: string][] = [
     ...(after.name === undefined ? [] : [['name', after.name] as [string, string]]),
@@ -30,6 +30,7 @@ export function scoredText({ run, directory, result, after }: ScoredRun): string
     ['reward', `${reward} over ${plural(after.num_finished, 'finished rollout')}`],
     ...changedMetrics(before, after),
     ...(after.complete ? [] : [['incomplete', incompleteText(run, after)] as [string, string]]),
+    ...repeated.map((note): [string, string] => ['note', note]),
     ['results', displayPath(directory)],
   ];
   const notDone = isReplaced

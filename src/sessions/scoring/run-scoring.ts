@@ -61,6 +61,7 @@ export async function runScoring(run: string, flags: ScoringRequest, context: Sc
   const trained = isTrainingEvaluation(run) ? await readTrainingEvaluation(run) : null;
   if (trained !== null && flags.output === null)
     throw new ConfigError(`${run} is part of a training run, which stays as it is. Leave --in-place out.`);
+  for (const note of trained?.notes ?? []) context.warn(note);
   const recordedRun = trained === null ? await readMetadata(run) : { env_id: trained.envId, env_args: { ...trained.envArgs }, config: {} };
   const folder = trained?.run ?? run;
   if (flags.output !== null) assertOutside(flags.output, folder);

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { ResultsError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
+import { RolloutIds } from '../../files/rollout-ids.ts';
 import type { Trajectory } from '../trajectory.ts';
 import { rewardsPath, withPaidRewards } from './paid-rewards.ts';
 import { type Kept, rolloutFiles } from './rollout-archive.ts';
@@ -42,17 +43,24 @@ export async function keptSteps(directory: string): Promise<readonly KeptStep[]>
 
 /**
  * The rollouts of a step, with the rewards that they got later: since its last restart, the last line of each. Those of a running step grow. Throws ResultsError for
- * a damaged file.
+ * a damaged file, ConfigError for a finished rollout that has two lines. `onLeftOut` gets a sentence about lines that repeat others.
  */
-export async function readKeptStep({ path, kept, rewards }: Pick<KeptStep, 'path' | 'kept' | 'rewards'>): Promise<readonly Trajectory[]> {
+export async function readKeptStep(
+  { path, kept, rewards }: Pick<KeptStep, 'path' | 'kept' | 'rewards'>,
+  onLeftOut?: (note: string) => void,
+): Promise<readonly Trajectory[]> {
   const byId = new Map<string, Trajectory>();
+  const ids = new RolloutIds(path);
   for await (const { text, number, isWhole } of readLines(path, { isPacked: kept !== 'live' })) {
-    if (text.startsWith('{"restarted"')) byId.clear();
+    if (text.startsWith('{"restarted"')) for (const each of [byId, ids]) each.clear();
     if (text.startsWith('{"restarted"') || text.startsWith('{"complete"')) continue;
     const parsed = parseTrajectory(text);
-    if ('value' in parsed) byId.set(parsed.value.rolloutId, parsed.value);
-    else if (isWhole)
+    if ('value' in parsed) {
+      const { rolloutId, error } = parsed.value;
+      if (ids.isNew(rolloutId, { text, number }, error === null)) byId.set(rolloutId, parsed.value);
+    } else if (isWhole)
       throw new ResultsError(`Line ${number} of ${path} is not a rollout of a training step (${parsed.problem}); delete the line or the file`);
   }
+  for (const note of ids.notes) onLeftOut?.(note);
   return rewards === null ? [...byId.values()] : withPaidRewards([...byId.values()], rewards);
 }

@@ -8,6 +8,7 @@ import { namesIn } from '../../files/if-there.ts';
 import { ResultsError } from '../../core/errors.ts';
 import type { AskedRecord } from '../../core/model.ts';
 import { LineAppender, syncDirectory, writeError } from '../../files/json-lines.ts';
+import { RolloutIds } from '../../files/rollout-ids.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import type { TraceFile } from '../../files/trace-file.ts';
 import type { TraceRecord } from '../../rollouts/trace-records.ts';
@@ -276,16 +277,17 @@ interface Found {
 async function readStep(path: string): Promise<Found> {
   const byId = new Map<string, Trajectory>();
   const lines = new Map<string, number>();
+  const ids = new RolloutIds(path);
   let closing: WireClosing | null = null;
   await recoverLines<Trajectory | WireClosing | WireRestart>(path, {
     parse: (text) => {
       if (text.startsWith('{"complete"')) return parseWire(ClosingSchema, text);
       return text.startsWith('{"restarted"') ? parseWire(RestartSchema, text) : parseTrajectory(text);
     },
-    visit: (value) => {
+    visit: (value, line) => {
       closing = 'complete' in value ? value : null;
-      if ('restarted' in value) byId.clear();
-      if ('complete' in value || 'restarted' in value) return;
+      if ('restarted' in value) for (const each of [byId, ids]) each.clear();
+      if ('complete' in value || 'restarted' in value || !ids.isNew(value.rolloutId, line, value.error === null)) return;
       byId.set(value.rolloutId, value);
       lines.set(value.rolloutId, (lines.get(value.rolloutId) ?? 0) + 1);
     },

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
+import { readKeptStep } from '../../../src/trainer/records/kept-steps.ts';
 import { RolloutFiles } from '../../../src/trainer/records/rollout-files.ts';
 import type { WireTrajectory } from '../../../src/schemas/training-records.ts';
 import type { Trajectory } from '../../../src/trainer/trajectory.ts';
@@ -95,6 +96,27 @@ describe('RolloutFiles', () => {
       ]);
       expect(each.attempts).toBe(2);
     }
+  });
+
+  it('refuses a file in which a finished rollout has two lines that differ, and counts one that is there word for word only once', async () => {
+    const path = join(directory, 'step-000004.jsonl');
+    const readers = [() => store.open(4), () => readKeptStep({ path, kept: 'live', rewards: null })];
+    await record(4, ['0/0', '0/1']);
+    const text = await readFile(path, 'utf8');
+    const [line] = text.split('\n');
+    await appendFile(path, `${line}\n`);
+    await using opened = await store.open(4);
+    expect(opened.recorded).toHaveLength(2);
+    const notes: string[] = [];
+    expect(await readKeptStep({ path, kept: 'live', rewards: null }, (note) => notes.push(note))).toHaveLength(2);
+    expect(notes).toEqual([`line 3 of ${path} repeats line 1 (rollout "0/0") and was left out`]);
+    await appendFile(path, `${line!.replace('"reward":0.5', '"reward":0.25')}\n`);
+    for (const read of readers) await expect(read()).rejects.toThrow('Line 4 of ' + path + ' repeats rollout "0/0" of line 1 with other contents');
+    // Sampled again as a whole.
+    await writeFile(path, `${line}\n{"restarted":true,"step":4}\n${line!.replace('"reward":0.5', '"reward":0.25')}\n`);
+    await using again = await store.open(4);
+    expect(again.recorded.map(({ reward }) => reward)).toEqual([0.25]);
+    expect((await readKeptStep({ path, kept: 'live', rewards: null })).map(({ reward }) => reward)).toEqual([0.25]);
   });
 
   it('names complete steps in order, and deletes those before a given one', async () => {
