@@ -14,6 +14,7 @@ import { withTransport } from '../transport/transport-settings.ts';
 import { WaitMeter } from '../transport/wait-meter.ts';
 import { escapeControls, printable } from '../reports/text/terminal-text.ts';
 import { onOneLine } from '../schemas/on-one-line.ts';
+import { expectEnd, uncaughtFault, watchEnd } from './unexpected-end.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, costReached: 3, interrupted: 130, terminated: 143 } as const;
 
@@ -52,6 +53,10 @@ export interface CommandContext {
   readonly note: (line: string) => void;
   /** Called at the first Ctrl-C, instead of printing the default line. */
   onInterrupt: (() => void) | null;
+  /** Called when code of the user's throws where nothing catches it, instead of printing the error; the command is stopped as by Ctrl-C. @default null */
+  onUncaught?: (() => void) | null;
+  /** The command that continues the run that is open. @default null: none is open */
+  continueWith?: string | null;
   /** Ctrl-C is the ordinary end of the command, which then exits with the code that it returns. @default false */
   interruptIsEnd?: boolean;
 }
@@ -81,6 +86,7 @@ export async function runCommand(
     onInterrupt: null,
   };
   let stopped: Stop | null = null;
+  let fault: VfError | null = null;
   const stop = (by: Stop) => {
     const before = stopped;
     if (before !== null && !before.isPassedOn) {
@@ -88,7 +94,8 @@ export async function runCommand(
       return;
     }
     stopped = by;
-    if (before !== null) return;
+    if (fault !== null) void endNow(by);
+    if (before !== null || fault !== null) return;
     if (context.onInterrupt) context.onInterrupt();
     else context.note(`${name}: stopping; press Ctrl-C again to stop at once`);
     controller.abort(new CancelledError('Interrupted by the user'));
@@ -103,19 +110,38 @@ export async function runCommand(
   delete process.env['npm_lifecycle_event'];
   for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
   process.on('uncaughtException', (error) => {
-    context.report(firstError(error));
-    exit(stopped?.code ?? EXIT.failed);
+    const found = stopped === null ? uncaughtFault(error) : null;
+    if (found === null) {
+      context.report(firstError(error));
+      exit(stopped?.code ?? EXIT.failed);
+      return;
+    }
+    if (fault !== null) return;
+    fault = found;
+    if (context.onUncaught) context.onUncaught();
+    else context.report(found);
+    controller.abort(new CancelledError('Stopped by an error that nothing caught', { cause: found }));
+    // Code that the error left behind may never answer.
+    setTimeout(() => {
+      context.report(found);
+      exit(EXIT.failed);
+    }, WIND_DOWN_MS).unref();
+  });
+  watchEnd(EXIT.failed, (how) => {
+    const advice = context.continueWith ? `continue this run with ${context.continueWith}` : 'run the command again';
+    context.note(`${name}: ${how}. Correct the code, then ${advice}`);
   });
   let code: number;
   try {
     code = await withTransport({ variables: process.env, waits: new WaitMeter() }, () => main(process.argv.slice(2), context));
   } catch (thrown) {
     const error = firstError(thrown);
-    if (stopped === null || !(error instanceof CancelledError)) context.report(error);
+    if (error !== fault && ((stopped === null && fault === null) || !(error instanceof CancelledError))) context.report(error);
     code = error instanceof ConfigError ? EXIT.usage : EXIT.failed;
   }
   await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', done))));
-  // A signal handler sets it, which the compiler does not see.
+  // Handlers set both, which the compiler does not see.
+  if ((fault as VfError | null) !== null && code === EXIT.done) code = EXIT.failed;
   const by = stopped as Stop | null;
   return by === null || (context.interruptIsEnd === true && by.signal === 'SIGINT') ? exit(code) : endNow(by);
 }
@@ -134,6 +160,9 @@ function onMessageOfParent(listener: (message: unknown) => void): void {
   process.on('message', listener);
   process.channel.unref();
 }
+
+/** Saving a large checkpoint takes a while. */
+const WIND_DOWN_MS = 120_000;
 
 const PARENT_EVERY_MS = 500;
 
@@ -158,6 +187,7 @@ async function endNow({ signal, code }: Stop): Promise<never> {
   const waitUntil = performance.now() + JOIN_GRACE_MS;
   while (isJoined() && performance.now() < waitUntil) await new Promise((done) => setTimeout(done, 5));
   if (!isJoined()) return exit(code);
+  expectEnd();
   process.emit('exit', code);
   giveUpSignals();
   process.kill(process.pid, signal);
@@ -170,6 +200,7 @@ function isJoined(): boolean {
 }
 
 function exit(code: number): never {
+  expectEnd();
   giveUpSignals();
   process.exit(code);
 }

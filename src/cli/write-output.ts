@@ -10,6 +10,7 @@ import { ConfigError } from '../core/errors.ts';
 import { isDiskFull } from '../files/disk-full.ts';
 import { replaceFile } from '../files/json-lines.ts';
 import { isRunFolder } from '../viewing/find-runs.ts';
+import { expectEnd } from './unexpected-end.ts';
 import { EXIT } from './command-line.ts';
 
 /** The beginning of a page of vf-view. No record of a run begins in this way. */
@@ -113,7 +114,10 @@ async function toStdout(text: string): Promise<void> {
     await once(process.stdout, 'drain');
   } catch (error) {
     // The reader has closed the pipe (`| head -1`).
-    if ((error as NodeJS.ErrnoException).code === 'EPIPE') process.exit(EXIT.done);
+    if ((error as NodeJS.ErrnoException).code === 'EPIPE') {
+      expectEnd();
+      process.exit(EXIT.done);
+    }
     throw error;
   }
 }

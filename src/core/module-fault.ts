@@ -13,6 +13,12 @@ export function moduleFault(text: string, module: string, cause?: unknown): Trai
   });
 }
 
+/** The fault of the user's code for which a signal aborted; null if it aborted for another reason, or did not. */
+export function stoppingFault(signal: AbortSignal | undefined): TrainingError | null {
+  const { cause } = (signal?.reason ?? {}) as { readonly cause?: unknown };
+  return cause instanceof TrainingError ? cause : null;
+}
+
 /** Throws if a method that must not be async returned a promise. */
 export function assertNotAsync(
   returned: unknown,

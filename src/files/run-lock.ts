@@ -4,6 +4,7 @@
  * process's lock. A process holds the lock if it sees no other. If several arrive at once, the one whose name sorts first checks again, and the others withdraw for
  * a moment.
  */
+import { unlinkSync } from 'node:fs';
 import { readdir, unlink, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -30,6 +31,21 @@ export interface RunLock extends AsyncDisposable {
   readonly file: string;
 }
 
+/** Paths of the locks that this process holds. */
+const held = new Set<string>();
+
+/** Removes the locks of a process that ends without disposing them. */
+export function releaseLocks(): void {
+  for (const path of held) {
+    try {
+      unlinkSync(path);
+    } catch {
+      // The next process sees that this one is gone.
+    }
+  }
+  held.clear();
+}
+
 /**
  * Locks the directory until disposed, or with `name` only that output in it. Throws ConfigError if a living process holds it, or a process on another machine, which
  * may be alive.
@@ -44,7 +60,16 @@ export async function lockRun(directory: string, name: string | null = null): Pr
   await claim(path, place);
   for (let attempt = 1; ; attempt++) {
     const others = await otherHolders(directory, file, { host, prefix });
-    if (others.length === 0) return { file, [Symbol.asyncDispose]: () => unlink(path).catch(ignoreMissing) };
+    if (others.length === 0) {
+      held.add(path);
+      return {
+        file,
+        async [Symbol.asyncDispose]() {
+          held.delete(path);
+          await unlink(path).catch(ignoreMissing);
+        },
+      };
+    }
     const isFirst = others.every((other) => file < other.file);
     if (!isFirst || attempt === ATTEMPTS) await unlink(path).catch(ignoreMissing);
     if (attempt === ATTEMPTS) throw new ConfigError(takenText(others[0]!, { directory, place, host }));

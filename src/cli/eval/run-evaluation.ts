@@ -4,6 +4,7 @@ import type { CommandContext } from '../command-line.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { noPaint, paintFor } from '../../reports/text/paint.ts';
 import { escapeControls, printable } from '../../reports/text/terminal-text.ts';
+import { resumeCommand } from '../../reports/evaluation/next-commands.ts';
 import { describeRun, type RunFacts, summaryText } from '../../reports/evaluation/describe-run.ts';
 import { displayPath } from '../../reports/text/own-command.ts';
 import { evaluationNotices, type OpenedEvaluation, openEvaluation } from '../../sessions/evaluation/open-evaluation.ts';
@@ -72,6 +73,7 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
       onStarted: (started, directory) => {
         announce(started, context);
         context.note(startedText(planned, started, directory));
+        context.continueWith = `${resumeCommand(words, directory)} --allow-changes`;
       },
       onEvent: (event) => progress.onEvent(event),
     });
@@ -88,6 +90,7 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
   } finally {
     progress.close();
     context.onInterrupt = null;
+    context.continueWith = null;
   }
 }
 

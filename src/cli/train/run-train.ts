@@ -113,6 +113,9 @@ async function watchRun(
     steps: totalSteps(config),
     rows: resumeDirectory === null ? [] : await readMetrics(directory.paths.metrics),
   });
+  context.continueWith = isUnderRounds() ? null : resumeCommand(directory.path, ['--allow-changes']);
+  // The run's summary has it.
+  context.onUncaught = () => {};
   context.onInterrupt = () => view.note('vf-train: stopping; all work so far is kept. Press Ctrl-C again to stop at once');
   const note: TrainingWatch['note'] = (line, style) => view.note(escapeControls(context.redact(withFlags(line))), style);
   const warn: TrainingWatch['warn'] = (line) => note(`vf-train: ${line}`);
@@ -134,7 +137,11 @@ async function watchRun(
     warn,
     transcripts: { columns: Math.min(stderr.columns || 80, 100) - 1, paint, note },
     onOpened: ({ evaluationLabel }) => view.nameEvaluations(evaluationLabel),
-    close: () => view.close(),
+    close: () => {
+      context.continueWith = null;
+      context.onUncaught = null;
+      view.close();
+    },
   };
 }
 

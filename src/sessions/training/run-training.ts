@@ -1,6 +1,7 @@
 /** A training from its resolved configuration to its end: the run's folder, its parts, the loop, its cost. Prints nothing: a host shows the progress. */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Environment } from '../../core/environment.ts';
+import { stoppingFault } from '../../core/module-fault.ts';
 import { packageVersion } from '../../data/package-root.ts';
 import { redactionOf } from '../../evaluate/redaction.ts';
 import type { EvaluationLabel } from '../../reports/training/evaluation-label.ts';
@@ -80,7 +81,8 @@ export async function runTraining(setup: TrainingSetup, host: TrainingHost): Pro
   const { changes: inputChanges } = await comparedInputs(setup, host);
   const config = await withLocalBase(setup.config, host);
   await using directory = await openDirectory(setup);
-  const ended = await runIn(directory, { setup, config, inputChanges }, host).catch(async (error: unknown) => {
+  const ended = await runIn(directory, { setup, config, inputChanges }, host).catch(async (thrown: unknown) => {
+    const error = stoppingFault(host.signal) ?? thrown;
     // Otherwise -R would resume this run, which never began, as the newest one.
     if (setup.resumeDirectory === null) await directory.removeUnused();
     await host.onFailure?.(error, directory);

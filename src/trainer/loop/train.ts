@@ -3,6 +3,7 @@
  * what happened. Everything needed to resume after a kill is on disk before the next step begins.
  */
 import { CancelledError, firstError, GradientError, TrainingError, stackTrace } from '../../core/errors.ts';
+import { stoppingFault } from '../../core/module-fault.ts';
 import { RunRecords } from '../records/run-records.ts';
 import { stepValues } from './step-values.ts';
 import { PhaseClock } from './phase-clock.ts';
@@ -42,6 +43,8 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       return await records.outcome('finished', null);
     } catch (thrown) {
       const error = firstError(thrown);
+      const fault = stoppingFault(signal);
+      if (fault !== null) return await stoppedBy(fault, records);
       if (signal.aborted || error instanceof CancelledError) return await records.outcome('interrupted', null);
       if (error instanceof TrainingError || (error instanceof GradientError && error.code === 'not_finite')) {
         return await stoppedBy(error, records);

@@ -3,10 +3,11 @@
  * that names the module. Without this, a source that has no `saveState` trains to the end, and no checkpoint of it can be written.
  */
 import { suggestion } from '../../core/closest-name.ts';
+import { onAbort } from '../../core/abort.ts';
 import { repeatedIdText, rowProblem } from '../../core/dataset.ts';
 import { CancelledError, ConfigError, ownCodeText, RewardError, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
-import { moduleFault } from '../../core/module-fault.ts';
+import { moduleFault, stoppingFault } from '../../core/module-fault.ts';
 import { isPhaseName } from '../records/rollout-files.ts';
 import { assertRoleHasValues } from '../losses/loss-roles.ts';
 import type { PlayedRoles } from '../token-loss.ts';
@@ -95,13 +96,29 @@ function checkedNeed(ask: () => unknown, step: number, module: string): boolean 
 /** Runs a method of the source; an error of its own code names the module and the line that threw. */
 async function own<T>(method: string, module: string, run: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
-    return await run();
+    return await untilStuck(run(), signal);
   } catch (cause) {
     // `withReward` was given a value that is not a number: an error of the source, too.
     if (cause instanceof RewardError) throw moduleFault(`${method} of the source ${module} failed: ${cause.message}`, module, cause);
     if (cause instanceof VfError) throw cause;
     if (signal?.aborted === true) throw new CancelledError(`Stopped in ${method} of the source ${module}`, { cause });
     throw moduleFault(`${method} of the source ${module} failed: ${ownCodeText(cause)}`, module, cause);
+  }
+}
+
+const STUCK_MS = 2000;
+
+/** As the work, unless the run stopped for an error that nothing caught: what the source waits for may then never come. */
+async function untilStuck<T>(work: Promise<T>, signal = new AbortController().signal): Promise<T> {
+  const stuck = Promise.withResolvers<never>();
+  let timer: NodeJS.Timeout | undefined;
+  using _ = onAbort(signal, () => {
+    if (stoppingFault(signal) !== null) timer = setTimeout(() => stuck.reject(signal.reason), STUCK_MS);
+  });
+  try {
+    return await Promise.race([work, stuck.promise]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
