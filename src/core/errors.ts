@@ -287,7 +287,9 @@ export function describeError(error: unknown): string {
   const parts: string[] = [];
   let e = error;
   do {
-    parts.push(e instanceof Error ? `${e.name}: ${errorMessage(e)}` : thrownText(e));
+    const text = e instanceof Error ? errorMessage(e) : thrownText(e);
+    // The message of an error often quotes its cause.
+    if (!parts.some((earlier) => earlier.includes(text))) parts.push(e instanceof Error ? `${e.name}: ${text}` : text);
     e = e instanceof Error ? e.cause : undefined;
   } while (e !== undefined && e !== null && parts.length < 8);
   return parts.join(' <- ');

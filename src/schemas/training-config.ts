@@ -220,7 +220,10 @@ const guards = table('Conditions under which a run stops or warns by itself.', {
     null,
     { minimum: 0 },
   ),
-  max_log_prob_difference: numberOrNull('Alarm above this mean |Δ log-prob| between server and trainer on freshly sampled tokens.', null),
+  max_log_prob_difference: numberOrNull(
+    'Alarm above this mean |Δ log-prob| between server and trainer on freshly sampled tokens, in nats. The default is far above what quantisation or another kernel makes of it.',
+    1,
+  ),
   max_cost: numberOrNull(
     'No further step begins once the models by role have cost this many US dollars; the run stops with exit code 3, and -R with a higher limit continues it. All of them need a price in configs/endpoints.toml. Default: no limit.',
     null,

@@ -1,12 +1,13 @@
 /** Why a step changed no weight. It is recorded with the `step_skipped` event of the step, and whatever advises quotes it and gives the remedy of its kind. */
 
 /**
- * `constant`: no rollouts that are compared have different rewards. `failed`, `unplayed`: too few rollouts finished to be compared, because the others failed or
+ * `empty`: the source of the step brought nothing to train on. `constant`: no rollouts that are compared have different rewards. `failed`, `unplayed`: too few rollouts finished to be compared, because the others failed or
  * left the policy no room for a first token. `masked`: those that were cut short are left out, and no other is left. `overflow`: the variance of the rewards is not
  * finite. `cut`: as `constant`, and most rollouts were cut short by a length limit. `collapsed`: as `constant`, after an update that destroyed the policy. `not_finite`: a log-prob or a gradient. `diverged`: the KL was above `guards.skip_kl`. `no_loss`: no loss applies to a token.
  * `credit`: the credit gives every token 0 for a reason of its own. `no_gradient`: the gradient is 0. `too_small`: every weight stayed as it was, because the update was too small for float32.
  */
 export type SkipKind =
+  | 'empty'
   | 'constant'
   | 'cut'
   | 'collapsed'
@@ -28,13 +29,14 @@ export interface SkipReason {
 }
 
 export const SKIP_REMEDIES: Readonly<Record<SkipKind, string>> = {
+  empty: 'Correct the source: its take returned no trajectories, or all of them among discarded',
   constant: 'Sample more rollouts per row (-r), raise rollouts.temperature, or use easier rows (harder ones if all are solved)',
   cut: 'Give generations more tokens (--max-tokens, rollouts.max_tokens) in a new run, or raise the limits or the turns of the environment',
   collapsed: 'Start a new run with a lower learning rate (--lr): this one goes on from the collapsed policy',
   failed: 'The alarms in events.jsonl have the errors: correct their cause',
   unplayed: 'Shorten the prompts (shorter rows, fewer or shorter passages), or give the policy a larger window: the error of these rollouts says how',
   masked: 'Raise rollouts.max_tokens or the turns of the environment, or train on rollouts that were cut short (rollouts.truncated = "train")',
-  overflow: 'Scale the rewards: differences of about 1 are enough',
+  overflow: 'Correct the reward, or scale it: differences of about 1 are enough',
   not_finite: 'Lower the learning rate, and check that the model itself computes finite log-probs (vf-doctor)',
   diverged: 'Lower the learning rate, take fewer updates per batch, or raise guards.skip_kl',
   no_loss: 'Check the roles and the weights of the losses',

@@ -36,6 +36,13 @@ describe('readJson', () => {
 });
 
 describe('describeError', () => {
+  it('says once what several errors of the chain say', () => {
+    const cause = new Error('no save');
+    const error = new PolicyError('saveState failed: Error: no save', { cause: new PolicyError('saveState failed: Error: no save', { cause }) });
+    expect(describeError(error)).toBe('PolicyError: saveState failed: Error: no save');
+    expect(describeError(new PolicyError('It failed', { cause }))).toBe('PolicyError: It failed <- Error: no save');
+  });
+
   it('leaves the excerpt of a JSON parser out, wherever in the chain it stands', () => {
     let raw: unknown;
     try {

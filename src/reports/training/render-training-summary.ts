@@ -64,7 +64,7 @@ function results(
   const isMissing = reward === null && heldOut === null && isPlayed(summary);
   const { finished, failed } = summary.rollouts;
   // A step that was taken back is not recorded, although its rollouts finished.
-  const why = finished + failed > 0 ? 'No rollout finished' : 'No step was recorded';
+  const why = finished > 0 ? 'The mean of the rewards is not a finite number' : failed > 0 ? 'No rollout finished' : 'No step was recorded';
   const none = isMissing ? [paint('red', `${why}, so there is no reward.`)] : [];
   if (reward === null && heldOut === null && loss === null && validationLoss === null) return none;
   const cell = Math.min(CELL.most, Math.max(CELL.least, Math.floor((columns - NAME) / 3)));

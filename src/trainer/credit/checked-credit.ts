@@ -174,10 +174,10 @@ export function advantageProblem(advantage: unknown, { turns, tokens }: CreditRo
   if (Array.isArray(advantage) && advantage.length !== turns.length)
     return `must have a number for each of its ${turns.length} turns, got ${advantage.length}${advantage.length === tokens ? '; give one for each token as a Float64Array' : ''}`;
   const values = valuesOf(advantage as Advantage);
-  const at = values.findIndex((value) => value !== null && !Number.isFinite(value));
+  const at = values.findIndex((value) => value !== null && !Number.isFinite(Math.fround(value)));
   if (at === -1) return null;
   const where = typeof advantage === 'number' ? '' : isPerToken ? ` at token ${at}` : ` at turn ${at}`;
-  return `must be finite, got ${shown(values[at])}${where}`;
+  return `must be finite${Number.isFinite(values[at]) ? ' in single precision' : ''}, got ${shown(values[at])}${where}`;
 }
 
 function shown(value: unknown): string {

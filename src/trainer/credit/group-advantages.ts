@@ -42,10 +42,12 @@ export function groupAdvantages(rewards: ArrayLike<number>, config: AdvantageCon
     isConstant &&= reward === rewards[0];
   }
   // Avoids a rounding error in the mean of equal rewards, which divided by epsilon would become an advantage.
-  const mean = isConstant ? rewards[0]! : sum / size;
+  const mean = isConstant ? rewards[0]! : Number.isFinite(sum) ? sum / size : Array.from(rewards).reduce((total, reward) => total + reward / size, 0);
   const advantages = Float64Array.from(rewards, (reward) => reward - mean);
   const degrees = config.std === 'sample' ? Math.max(size - 1, 1) : size;
   const std = Math.sqrt(advantages.reduce((squares, difference) => squares + difference * difference, 0) / degrees);
+  // Rewards that reach 1e154 and more cannot be compared: the update would be NaN.
+  if (!Number.isFinite(std)) return { advantages: advantages.fill(0), mean, std, isConstant };
   if (size === 1 && config.singleton === 'raw') {
     advantages[0] = config.std === 'none' ? mean : mean / (1 + config.epsilon);
   } else if (!isConstant) {

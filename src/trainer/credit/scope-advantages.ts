@@ -49,6 +49,11 @@ export function scopeAdvantages(members: readonly ScopeMember[], config: ScopeCo
   if (wrong) throw new RewardError(`A rollout of ${members.length} has the reward ${wrong.reward}. Rewards must be finite.`);
   const weights = members.map(({ tokens }) => (config.weighting === 'token' ? tokens : 1));
   const own = momentsOf(members, weights);
+  // Rewards that reach 1e154 and more cannot be compared, and must not spoil the moments of later batches.
+  if (!Number.isFinite(own.squares)) {
+    const zeros = new Float64Array(members.length);
+    return { advantages: zeros, std: Infinity, isConstant: false, moments: earlier ?? { count: 0, mean: 0, squares: 0 } };
+  }
   const moments = earlier === null ? own : mergeMoments(earlier, own);
   const isConstant = members.length < 2 || members.every(({ reward }) => reward === members[0]!.reward);
   const degrees = config.std === 'population' ? moments.count : Math.max(moments.count - 1, 1);

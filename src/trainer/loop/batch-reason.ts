@@ -11,7 +11,9 @@ export function batchReason(
   trajectories: readonly Trajectory[],
   { scope, maxTokens = null, use = 'outcome' }: Compared,
 ): SkipReason {
+  if (trajectories.length === 0) return { kind: 'empty', text: 'the source returned nothing to train on' };
   const rollouts = trajectories.filter((each) => !isDemonstration(each));
+  if (reason.kind === 'not_finite') return tooLarge(rollouts) ?? reason;
   if (reason.kind !== 'constant' || rollouts.length === 0) return reason;
   const compared = (scope === 'group' ? byGroup(rollouts) : [rollouts]).map((members) => members.flatMap((each) => each.reward ?? []));
   const least = scope === 'none' ? 1 : 2;
@@ -36,6 +38,13 @@ interface Compared {
   readonly maxTokens?: number | null;
   /** `algorithm.advantage.use`. @default 'outcome' */
   readonly use?: string;
+}
+
+/** Null unless single precision, in which gradients are computed, cannot hold a reward. */
+function tooLarge(rollouts: readonly Trajectory[]): SkipReason | null {
+  const largest = rollouts.reduce((most, { reward }) => Math.max(most, Math.abs(reward ?? 0)), 0);
+  if (Number.isFinite(Math.fround(largest))) return null;
+  return { kind: 'overflow', text: `the rewards reach ${largest.toPrecision(3)}, and the gradient that they give is not finite` };
 }
 
 /** Rewards of texts without their end are often equal. Null unless at least half were cut short, and none of these was paid more than nothing while others ended. */

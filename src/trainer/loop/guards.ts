@@ -13,6 +13,8 @@ import { lossNames, type PolicyUpdate } from './update-policy.ts';
 /** While publishing fails, every further step is staler. */
 const MOST_FAILED_PUBLISHES = 3;
 
+const OTHER_MODEL_FIRST = 'Correct the difference between server and trainer first (|Δlogp|, log_prob_difference_mean)';
+
 export interface GuardsStart {
   /** Consecutive steps without an update so far, from a checkpoint. */
   readonly skipped: number;
@@ -136,6 +138,8 @@ export class Guards {
     const { kind } = reason;
     if (isRepeated(reason)) return null;
     if (kind === 'not_finite' || kind === 'diverged') return lowerRate;
+    // A corrected module has another digest.
+    if (kind === 'empty' || kind === 'overflow') return ['--allow-changes'];
     return kind === 'constant' || kind === 'cut' || kind === 'masked' ? ['--set', `guards.max_skipped_steps=${2 * this.#skipped}`] : [];
   }
 
@@ -159,7 +163,10 @@ export class Guards {
   /** Reports an update that destroyed the policy, sequences that an update left out, and roles of losses that no rollout has. */
   notice({ step, trajectories, values, update }: StepNotice): void {
     const collapse = this.#collapse.see({ kind: 'step', step, values });
-    if (collapse !== null) this.#report({ kind: 'alarm', message: `The policy has collapsed: ${collapse.text}. ${this.#newRun(collapse.step)}` });
+    if (collapse !== null) {
+      const remedy = this.#isOtherModel(values) ? `${OTHER_MODEL_FIRST}, then start a new run` : this.#newRun(collapse.step);
+      this.#report({ kind: 'alarm', message: `The policy has collapsed: ${collapse.text}. ${remedy}` });
+    }
     const dropped = values['sequences_dropped'] ?? 0;
     // If nothing was updated, `step` reports the reason.
     if (dropped > 0 && update.applied > 0) {
@@ -192,6 +199,11 @@ export class Guards {
       });
   }
 
+  /** True if the server's log-probs are so far from the trainer's that nothing else explains what the update did. */
+  #isOtherModel(values: StepNotice['values']): boolean {
+    return (values['log_prob_difference_mean'] ?? 0) > (this.#config.maxLogProbDifference ?? Infinity);
+  }
+
   /**
    * Throws TrainingError if an alarm is configured to stop the run.
    * @param lowerRate the flags that lower the learning rate
@@ -204,22 +216,23 @@ export class Guards {
       kl === null
         ? [approxKl, 'the policy moves too far in a step; lower the learning rate']
         : [kl, 'the policy is far from its reference; raise algorithm.kl.coefficient or lower the learning rate'];
+    const isOther = this.#isOtherModel(values);
     const alarms = [
-      below(
-        'Entropy',
-        values['entropy'],
-        minEntropy,
-        'guards.min_entropy',
-        'the policy has almost collapsed; lower the learning rate or raise clip_high',
-      ),
-      above('KL', distance, maxKl, 'guards.max_kl', remedy),
       above(
         'Mean |Δ log-prob| between server and trainer',
         values['log_prob_difference_mean'],
         maxLogProbDifference,
         'guards.max_log_prob_difference',
-        'server and trainer run different models; check base, dtype, temperature and adapter',
+        'server and trainer run different models; check base, dtype, temperature and adapter, and the log-probs of rollouts that another program wrote',
       ),
+      below(
+        'Entropy',
+        values['entropy'],
+        minEntropy,
+        'guards.min_entropy',
+        isOther ? OTHER_MODEL_FIRST : 'the policy has almost collapsed; lower the learning rate or raise clip_high',
+      ),
+      above('KL', distance, maxKl, 'guards.max_kl', isOther ? OTHER_MODEL_FIRST : remedy),
     ].filter((alarm) => alarm !== null);
     const [first] = alarms;
     const { found } = this.#collapse;

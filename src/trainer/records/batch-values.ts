@@ -110,7 +110,9 @@ function sum(values: readonly number[]): number {
 }
 
 function mean(values: readonly number[]): number | null {
-  return values.length === 0 ? null : sum(values) / values.length;
+  if (values.length === 0) return null;
+  const total = sum(values);
+  return Number.isFinite(total) ? total / values.length : sum(values.map((value) => value / values.length));
 }
 
 function deviation(values: readonly number[]): number | null {

@@ -160,6 +160,7 @@ describe('checkedCredit', () => {
       { advantages: [[1, 1]], values: { 'credit/turns_rewarded': 1 } },
       'the value "credit/turns_rewarded" is a metric of the run itself; choose another name',
     ],
+    ['what single precision cannot hold', { advantages: [[1e39, 1]] }, 'must be finite in single precision, got 1e\\+39'],
     ['a metric that is NaN', { advantages: [[1, 1]], values: { 'credit/a': NaN } }, 'the value "credit/a" must be a finite number, .*; got NaN'],
     ['a reason that is not text', { advantages: [[1, 1]], constantReason: 3 }, 'constantReason must be text, got 3'],
   ])('refuses %s in one line that says where', async (_, value, problem) => {

@@ -25,6 +25,19 @@ describe('groupAdvantages', () => {
     );
   });
 
+  it('is 0 where rewards are too large to be compared, never NaN', () => {
+    for (const std of ['sample', 'none'] as const)
+      for (const rewards of [
+        [1e308, 1e308, -1e308],
+        [1e308, 1e308, 0],
+        [1e200, 0],
+      ]) {
+        const { advantages, mean, isConstant } = groupAdvantages(rewards, { ...upstream, std });
+        expect([...advantages, isConstant]).toEqual([...rewards.map(() => 0), false]);
+        expect(mean).toSatisfy(Number.isFinite);
+      }
+  });
+
   it('ignores a constant added to all rewards {a(r + c) = a(r)}', () => {
     fc.assert(
       fc.property(anyConfig, anyGroup, fc.integer({ min: -8, max: 8 }), (config, rewards, shift) => {

@@ -79,6 +79,15 @@ describe('scopeAdvantages', () => {
   });
 });
 
+describe('scopeAdvantages of rewards that are too large to be compared', () => {
+  it('is 0, and leaves the moments of earlier batches as they were', () => {
+    const earlier = momentsOf([1, 2, 4]);
+    const { advantages, moments } = scopeAdvantages(members(1e308, 1e308, -1e308), SEQUENCE, earlier);
+    expect([[...advantages], moments]).toEqual([[0, 0, 0], earlier]);
+    expect(scopeAdvantages(members(1e200, 0), SEQUENCE).moments).toEqual({ count: 0, mean: 0, squares: 0 });
+  });
+});
+
 describe('mergeMoments', () => {
   it('is the mean and variance of both lists {any two lists}', () => {
     const list = fc.array(

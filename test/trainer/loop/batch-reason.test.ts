@@ -22,9 +22,19 @@ describe('batchReason', () => {
       'no group has two finished rollouts: 1 of 4 failed, 2 of 4 could not be played',
     ],
     ['rewards beyond their variance', [paid('a/0', 1e299), paid('a/1', 3e299)], 'overflow', 'the rewards reach 3.00e+299, and their variance'],
+    ['nothing from the source', [], 'empty', 'the source returned nothing to train on'],
     ['huge but equal rewards', [paid('a/0', 1e299), paid('a/1', 1e299)], 'constant', CONSTANT.text],
   ])('is that of the rewards where the credit found nothing: %s', (_, rollouts, kind, text) => {
     expect(batchReason(CONSTANT, rollouts, { scope: 'group' })).toEqual({ kind, text: expect.stringContaining(text) });
+  });
+
+  it('is the rewards where they are too large for a gradient in single precision, and else what the gradient lacked', () => {
+    const reason = { kind: 'not_finite', text: 'the gradient of the loss "policy" was not finite' } as const;
+    expect(batchReason(reason, [paid('a/0', -1e300), paid('a/1', 1)], { scope: 'group' })).toEqual({
+      kind: 'overflow',
+      text: 'the rewards reach 1.00e+300, and the gradient that they give is not finite',
+    });
+    expect(batchReason(reason, [paid('a/0', 1e30), paid('a/1', 1)], { scope: 'group' })).toBe(reason);
   });
 
   it('is the length limit where it cut short at least half of the rollouts, with the flag that doubles it', () => {

@@ -121,8 +121,12 @@ describe('Guards.watch', () => {
 
   it('reports every alarm of a step', () => {
     const { guards: guard, events } = guards({ ...BOUNDS, on_alarm: 'stop' });
-    expect(() => guard.watch({ entropy: 0, kl: 1, log_prob_difference_mean: 1 })).toThrow(/entropy/);
+    expect(() => guard.watch({ entropy: 0, kl: 1, log_prob_difference_mean: 1 })).toThrow(/max_log_prob_difference/);
     expect(events).toHaveLength(3);
+    const lowering = /lower the learning rate/;
+    expect(events.filter(({ message }) => lowering.test(message))).toEqual([]);
+    expect(events.filter(({ message }) => /Correct the difference between server and trainer first/.test(message))).toHaveLength(2);
+    expect(() => guard.watch({ entropy: 0 })).toThrow(lowering);
   });
 
   it('is silent at a bound, without bounds, and about what was not measured', () => {
@@ -130,7 +134,11 @@ describe('Guards.watch', () => {
     guard.watch({ entropy: 0.1, kl: 0.5, log_prob_difference_mean: 0.01 });
     guard.watch({ entropy: null, kl: null, approx_kl: null, log_prob_difference_mean: null });
     guard.watch({});
-    const unbounded = guards({ on_alarm: 'stop' });
+    const standard = guards({ on_alarm: 'stop' });
+    expect(() => standard.guards.watch({ entropy: 0, kl: 99, log_prob_difference_mean: 1.01 })).toThrow(
+      /above 1 \(guards\.max_log_prob_difference\)/,
+    );
+    const unbounded = guards({ on_alarm: 'stop', max_log_prob_difference: null });
     unbounded.guards.watch({ entropy: 0, kl: 99, log_prob_difference_mean: 99 });
     expect([events, unbounded.events]).toEqual([[], []]);
   });

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { GradientError } from '../../../src/core/errors.ts';
+import { CancelledError, GradientError } from '../../../src/core/errors.ts';
+import { moduleFault } from '../../../src/core/module-fault.ts';
 import { reward, Rubric } from '../../../src/core/rubric.ts';
 import type { RolloutExport } from '../../../src/schemas/rollout-export.ts';
 import { RolloutFileSource } from '../../../src/trainer/sources/rollout-file-source.ts';
@@ -256,6 +257,69 @@ describe('a source whose state decides what it plays', () => {
       expect(await adapterOf(await run({ createSource, config, session }))).toEqual(whole);
       expect((await rowsOf(path)).map((each) => each['source/taken'])).toEqual([1, 2, 3, 4]);
       expect(await readdir(join(path, 'checkpoints'))).not.toContain('ahead.tmp');
+    }
+  });
+});
+
+describe('a source whose code fails', () => {
+  const mine = (changes: Partial<ReturnType<CreateSource>>) =>
+    checkedSource(
+      ({ play, environment }) => ({
+        take: (step, signal) => play({ step, rows: [environment.train.at(0), environment.train.at(1)] }, signal),
+        needsPolicy: () => true,
+        saveState: async () => {},
+        loadState: async () => {},
+        ...changes,
+      }),
+      './mine.ts',
+    );
+  const corrected = { reason: 'stopped', correct: './mine.ts', resumeFlags: ['--allow-changes'] };
+
+  it('ends the run with the module to correct where nothing catches an error, and keeps the steps before', { timeout: 20_000 }, async () => {
+    const stop = new AbortController();
+    const fault = moduleFault('An error that nothing caught ended the run: Error: later', './mine.ts');
+    const throws = () => stop.abort(new CancelledError('Stopped', { cause: fault }));
+    const outcome = await run({ createSource: mine({}), signal: stop.signal, observer: { onStep: ({ step }) => void (step === 2 && throws()) } });
+    expect(outcome).toMatchObject({ ...corrected, message: fault.message, step: 2, checkpoint: expect.stringMatching(/step-000002$/) });
+    expect((await eventsOf(path)).at(-1)).toMatchObject({ kind: 'stopped', message: fault.message });
+    expect(await run({ createSource: mine({}) })).toMatchObject({ reason: 'finished', step: 4 });
+  });
+
+  it('ends the run even if it then waits for what never comes', { tags: 'long' }, async () => {
+    const stop = new AbortController();
+    const fault = moduleFault('An error that nothing caught ended the run: Error: later', './mine.ts');
+    const take = () => {
+      setImmediate(() => stop.abort(new CancelledError('Stopped', { cause: fault })));
+      return new Promise<never>(() => {});
+    };
+    expect(await run({ createSource: mine({ take }), signal: stop.signal })).toMatchObject({ ...corrected, message: fault.message, step: 0 });
+  });
+
+  it('is the module to correct where it cannot save its state, which is said once', async () => {
+    const saveState = () => Promise.reject(new Error('no save'));
+    const outcome = await run({ createSource: mine({ saveState }) });
+    expect(outcome).toMatchObject({
+      ...corrected,
+      message: expect.stringMatching(/^The last checkpoint is missing: .*saveState of the source \.\/mine\.ts failed/),
+    });
+    expect(outcome.message!.match(/no save/g)).toHaveLength(1);
+  });
+
+  it('is advised to bring trajectories where it brings none', async () => {
+    const config = { guards: { max_skipped_steps: 2 } };
+    for (const isPlayed of [false, true]) {
+      path = await newRun(await mkdtemp(join(parent, 'empty-')));
+      const create: CreateSource = (context) =>
+        mine({
+          take: async (step, signal) => {
+            const played = isPlayed ? await context.play({ step, rows: [context.environment.train.at(0)] }, signal) : null;
+            return { trajectories: [], discarded: played?.trajectories ?? [] };
+          },
+        })(context);
+      const outcome = await run({ createSource: create, config });
+      expect(outcome).toMatchObject({ reason: 'stopped', resumeFlags: ['--allow-changes'], newRun: null });
+      expect(outcome.message).toMatch(/the source returned nothing to train on\. Correct the source: its take returned no trajectories/);
+      expect((await eventsOf(path)).filter(({ kind }) => kind === 'step_skipped')).toMatchObject([{ reason: 'empty' }, { reason: 'empty' }]);
     }
   });
 });

@@ -173,6 +173,11 @@ describe('batchValues', () => {
     });
   });
 
+  it('has a mean of rewards whose sum is beyond the largest number', async () => {
+    const rollouts = [trajectory('a/0', { reward: 1e308 }), trajectory('a/1', { reward: 1e308 })];
+    expect(await valuesOf(rollouts)).toMatchObject({ reward_mean: 1e308, rollouts: 2 });
+  });
+
   it('uses only defined names', () => {
     expect(undefinedNames(valuesOf(ROLLOUTS), STEP_METRICS)).toEqual([]);
     expect(undefinedNames(evaluationValues(ROLLOUTS), EVALUATION_METRICS)).toEqual([]);
