@@ -39,7 +39,8 @@ export const trainingSummarySchema = closed(
     /** Steps with an update and without one. */
     steps_applied: count,
     steps_skipped: count,
-    groups: closed({ trained: count, constant: count, too_small: count }),
+    /** `untrained`: with rewards that differ, but without an advantage or a token to train; absent if none. */
+    groups: closed({ trained: count, constant: count, too_small: count }, { untrained: count }),
     /** Rollouts of training; failed ones have no reward and no mean includes them. `unplayed`: of these, those in which the policy had no room for a first token; absent if none. `truncated`: of the finished ones, those that a length limit cut short; absent if none. */
     rollouts: closed({ finished: count, failed: count }, { unplayed: count, truncated: count }),
     tokens: closed({ sampled: count, trained: count, forwarded: count }),

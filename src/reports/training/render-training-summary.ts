@@ -122,7 +122,7 @@ function addRolloutFigures(
 ): void {
   report.line(
     'groups',
-    `${countText(groups.trained)} trained, ${countText(groups.constant)} with equal rewards, ${countText(groups.tooSmall)} too small`,
+    `${countText(groups.trained)} trained, ${countText(groups.constant)} with equal rewards, ${countText(groups.tooSmall)} too small${groups.untrained === undefined ? '' : `, ${countText(groups.untrained)} left out for other reasons`}`,
   );
   report.line(
     'rollouts',

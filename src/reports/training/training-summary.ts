@@ -101,7 +101,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     supervised: supervised(rows, best?.metric === 'validation_nll' ? best.adapter : null),
     stepsApplied: steps.length - skipped,
     stepsSkipped: skipped,
-    groups: { trained: total('groups_trained'), constant: total('groups_constant'), tooSmall: total('groups_too_small') },
+    groups: groupCounts(total),
     rollouts: {
       finished: total('rollouts'),
       failed: total('rollouts_failed') + failedRollouts,
@@ -242,4 +242,16 @@ function sum(rows: readonly MetricsRow[], metric: string): number {
 
 function ratio(a: number, b: number): number | null {
   return b > 0 ? a / b : null;
+}
+
+/** Groups of which no rollout was trained although their rewards differ are counted, too: the rewards were too large to be compared, or their tokens were left out. */
+function groupCounts(total: (name: string) => number): TrainingSummary['groups'] {
+  const [all, trained, constant, tooSmall] = ['groups', 'groups_trained', 'groups_constant', 'groups_too_small'].map(total) as [
+    number,
+    number,
+    number,
+    number,
+  ];
+  const untrained = Math.max(0, all - trained - constant);
+  return { trained, constant, tooSmall, ...(untrained === 0 ? {} : { untrained }) };
 }

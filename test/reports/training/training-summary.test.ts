@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { noPaint } from '../../../src/reports/text/paint.ts';
+import { renderTrainingSummary } from '../../../src/reports/training/render-training-summary.ts';
 import { trainingSummary } from '../../../src/reports/training/training-summary.ts';
 import { schemaCheck } from '../../../src/schemas/schema-check.ts';
 import { trainingSummarySchema, trainingSummaryToWire } from '../../../src/schemas/training-summary.ts';
@@ -48,6 +50,19 @@ describe('trainingSummary', () => {
     const { reward, rollouts } = trainingSummary(trainingRecord({ rows }));
     expect(reward).toEqual({ first: { step: 2, value: 0.5 }, last: { step: 3, value: 0.25 }, best: { step: 2, value: 0.5 } });
     expect(rollouts.failed).toBe(8);
+  });
+
+  it('counts groups that were compared but not trained, so that the counts add up', () => {
+    const rows = [
+      step(1, { groups: 4, groups_trained: 1, groups_constant: 1, groups_too_small: 1 }),
+      step(2, { groups: 3, groups_trained: 3, groups_constant: 0, groups_too_small: 0 }),
+    ];
+    const summary = trainingSummary(trainingRecord({ rows }));
+    expect(summary.groups).toEqual({ trained: 4, constant: 1, tooSmall: 1, untrained: 2 });
+    expect(renderTrainingSummary(summary, { columns: 100, paint: noPaint, next: [] })).toContain(
+      '4 trained, 1 with equal rewards, 1 too small, 2 left out for other reasons',
+    );
+    expect(trainingSummary(trainingRecord({ rows: rows.slice(1) })).groups).toEqual({ trained: 3, constant: 0, tooSmall: 0 });
   });
 
   it('counts the failed rollouts that ended the run, which no row counts', () => {
