@@ -6,6 +6,7 @@ import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getSystemErrorMessage } from 'node:util';
 import { openRegularFile } from '../files/regular-file.ts';
+import { throwIfAborted } from '../core/abort.ts';
 import { ConfigError } from '../core/errors.ts';
 import { isDiskFull } from '../files/disk-full.ts';
 import { replaceFile } from '../files/json-lines.ts';
@@ -22,16 +23,23 @@ const POLL_MS = 20;
 
 type Write = (text: string) => Promise<void>;
 
+interface OutputOptions {
+  /** The option that names the file. @default -o */
+  readonly flag?: string;
+  /** Ends the wait for the reader of a pipe. */
+  readonly signal: AbortSignal;
+}
+
 /**
  * Lets `work` write to the file of `flag`, which is only replaced once `work` is done; `-` is stdout. Returns the result of `work`. Throws ConfigError for a name that cannot
  * be written, before `work` begins.
  */
-export async function writeOutput<T>(output: string, work: (write: Write) => Promise<T>, flag = '-o'): Promise<T> {
+export async function writeOutput<T>(output: string, work: (write: Write) => Promise<T>, { flag = '-o', signal }: OutputOptions): Promise<T> {
   if (output === '') throw new ConfigError(`${flag} is empty; name a file, or - for stdout`);
-  return output === '-' ? work(toStdout) : writeOutputFile(output, flag, work);
+  return output === '-' ? work(toStdout) : writeOutputFile(output, { flag, signal }, work);
 }
 
-async function writeOutputFile<T>(output: string, flag: string, work: (write: Write) => Promise<T>): Promise<T> {
+async function writeOutputFile<T>(output: string, { flag, signal }: Required<OutputOptions>, work: (write: Write) => Promise<T>): Promise<T> {
   const path = await realpath(output).catch(() => output);
   const existing = await stat(path).catch(() => null);
   if (existing?.isDirectory()) throw new ConfigError(`${flag} must name a file, but ${output} is a directory`);
@@ -39,7 +47,7 @@ async function writeOutputFile<T>(output: string, flag: string, work: (write: Wr
   if (!parent?.isDirectory()) throw new ConfigError(`The directory ${dirname(path)} for ${flag} does not exist; create it or name another file`);
   if (existing && !existing.isFile()) {
     // A pipe or a device is written directly; only a file can be replaced.
-    await using _ = existing.isFIFO() ? await openedByReader(path, flag) : null;
+    await using _ = existing.isFIFO() ? await openedByReader(path, flag, signal) : null;
     const file = await open(path, 'w');
     try {
       return await work((text) => file.appendFile(text));
@@ -61,7 +69,7 @@ async function writeOutputFile<T>(output: string, flag: string, work: (write: Wr
 }
 
 /** Waits until something reads the pipe: a thread that waits inside open() would hold the process up. Open until the lines are written, because a reader ends with its last writer. Throws ConfigError if nothing reads it. */
-async function openedByReader(path: string, flag: string): Promise<FileHandle> {
+async function openedByReader(path: string, flag: string, signal: AbortSignal): Promise<FileHandle> {
   const waitUntil = performance.now() + READER_MS;
   for (;;) {
     try {
@@ -71,6 +79,7 @@ async function openedByReader(path: string, flag: string): Promise<FileHandle> {
     }
     if (performance.now() > waitUntil) throw new ConfigError(`${path} (${flag}) is a pipe that nothing reads; start its reader, or name a file`);
     await sleep(POLL_MS);
+    throwIfAborted(signal, `Stopped before anything read ${path}`);
   }
 }
 

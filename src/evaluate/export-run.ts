@@ -26,7 +26,7 @@ export interface ExportCounts {
   readonly unpaid?: number;
   /** Left out by the selection. */
   readonly unselected: number;
-  /** Lines that were left out because they repeat others, a sentence for each file. */
+  /** Lines that were left out because they repeat others or are cut off, a sentence each. */
   readonly notes: readonly string[];
 }
 
@@ -95,7 +95,7 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     ...counts,
     withoutTokens: waiting.size,
     unselected: unselected.length,
-    notes: [...results.notes, ...tokenFile.notes],
+    notes: [results, tokenFile].flatMap(({ notes, cutOff }) => [...notes, ...cutOff]),
   };
 }
 

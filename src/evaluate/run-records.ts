@@ -46,6 +46,8 @@ export interface FoundRecords {
   readonly lines: number;
   /** The file ends with a line feed. */
   readonly endsWhole: boolean;
+  /** A sentence about a last line that a kill or a full disk cut off; empty without one. */
+  readonly cutOff: readonly string[];
   /** What was left out. */
   readonly notes: readonly string[];
 }
@@ -63,11 +65,15 @@ export async function readRecords<T extends RecordSchema>(
   const ids = new RolloutIds(shownAs);
   let [records, lines] = [0, 0];
   let endsWhole = true;
+  const cutOff: string[] = [];
   for await (const line of readLines(path)) {
     endsWhole = line.isWhole;
     const parsed = parseWire(schema, line.text);
     if ('problem' in parsed) {
-      if (!line.isWhole) break;
+      if (!line.isWhole) {
+        cutOff.push(`line ${line.number} of ${shownAs} is cut off, so what it records is lost`);
+        break;
+      }
       throw new ConfigError(
         `Line ${line.number} of ${shownAs} is not a record of a rollout: ${parsed.problem}. Restore the file, or delete the line and lose what it records.`,
       );
@@ -83,5 +89,5 @@ export async function readRecords<T extends RecordSchema>(
     const pending = visit(parsed.value, line);
     if (pending instanceof Promise) await pending;
   }
-  return { records, lines, endsWhole, notes: ids.notes };
+  return { records, lines, endsWhole, cutOff, notes: ids.notes };
 }

@@ -59,7 +59,7 @@ export async function readTrainingEvaluation(path: string): Promise<TrainingEval
       const parsed = parseWire(TrajectorySchema, text);
       if ('value' in parsed) {
         const { rollout_id: id, error } = parsed.value;
-        if (ids.isNew(id, { text, number }, error === null)) rollouts.set(id, parsed.value);
+        if (ids.isNew(id, { text, number }, { isFinal: error === null })) rollouts.set(id, parsed.value);
       } else if (isWhole) throw new ConfigError(`Line ${number} of ${path} is not a rollout of an evaluation: ${parsed.problem}. Restore the file.`);
     }
   }

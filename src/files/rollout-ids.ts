@@ -8,7 +8,7 @@ import type { Line } from './json-lines.ts';
 
 export class RolloutIds {
   readonly #path: string;
-  readonly #seen = new Map<string, { readonly digest: string; readonly number: number; readonly isFinal: boolean }>();
+  readonly #seen = new Map<string, { readonly digest: string; readonly number: number; readonly isFinal: boolean; readonly version: number }>();
   readonly #repeated: { readonly id: string; readonly number: number; readonly first: number }[] = [];
 
   /** @param path the file as messages name it */
@@ -18,13 +18,14 @@ export class RolloutIds {
 
   /**
    * False for a line that repeats an earlier one. Throws ConfigError for another line of the same rollout.
-   * @param isFinal false for a failed rollout that may be played again in the same file. @default true
+   * @param isFinal false for a failed rollout, which may be played again in the same file. @default true
+   * @param version of the policy: another one may play the rollout again in the same file. @default one for all
    */
-  isNew(id: string, { text, number }: Pick<Line, 'text' | 'number'>, isFinal = true): boolean {
+  isNew(id: string, { text, number }: Pick<Line, 'text' | 'number'>, { isFinal = true, version = 0 } = {}): boolean {
     const digest = hash('sha256', text, 'base64');
     const earlier = this.#seen.get(id);
-    if (earlier?.isFinal !== true) {
-      this.#seen.set(id, { digest, number, isFinal });
+    if (earlier?.isFinal !== true || earlier.version !== version) {
+      this.#seen.set(id, { digest, number, isFinal, version });
       return true;
     }
     if (earlier.digest !== digest)

@@ -6,9 +6,10 @@ import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
 import { placedPicture } from './rollout-columns.ts';
 import { turnColumns } from './turn-columns.ts';
+import { MOST_WEIGHT } from './messages-v1.ts';
 import { anyOf, choice, closed, filledListOf, flag, listOf, number, object, text, textOrNull, textOrNumber, tokenIds } from './json-schema.ts';
 
-const weight = { ...number, minimum: 0 } as const;
+const weight = { ...number, minimum: 0, maximum: MOST_WEIGHT } as const;
 const role = choice('system', 'user', 'assistant', 'tool');
 
 /** A picture is a path in the folder of pictures, or the SHA-256 of its bytes. */

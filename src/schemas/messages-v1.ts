@@ -38,11 +38,15 @@ export function parseRowV1(fields: Readonly<Record<string, unknown>>): RowV1 | s
   return { uid, messages: list as MessageV1[] };
 }
 
+/** Greatest weight of a token in the loss: sums of larger ones would leave float32. */
+export const MOST_WEIGHT = 1e6;
+
 function messageProblem(message: unknown): string | null {
   if (!isObject(message)) return ` must be an object, got ${shown(message)}`;
   const { role, content, weight } = message;
   if (!ROLES.some((known) => known === role)) return `.role must be ${ROLES.join(', ')}, got ${shown(role)}`;
-  if (weight !== undefined && (typeof weight !== 'number' || !(weight >= 0))) return `.weight must be a number of at least 0, got ${shown(weight)}`;
+  if (weight !== undefined && (typeof weight !== 'number' || !(weight >= 0 && weight <= MOST_WEIGHT)))
+    return `.weight must be a number from 0 to ${MOST_WEIGHT}, got ${shown(weight)}`;
   if (typeof content === 'string') return null;
   if (role === 'assistant') return `.content must be text, got ${shown(content)}`;
   if (!Array.isArray(content) || content.length === 0)

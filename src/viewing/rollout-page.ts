@@ -24,18 +24,19 @@ export async function rolloutPage(run: OpenRun, query: RolloutQuery, { searches,
     stops: table.stops,
     tasks: table.tasks,
     histogram,
-    problem: problemOf(table, reader.index.file.name),
+    problem: problemOf(table, reader.index.file.name, run.found.kind === 'evaluation'),
   };
 }
 
-function problemOf({ broken, firstBroken, repeated, firstRepeated }: RolloutTable, file: string): string | null {
+/** A training may play a rollout again in the file of a step. */
+function problemOf({ broken, firstBroken, repeated, firstRepeated }: RolloutTable, file: string, areUnique: boolean): string | null {
   const problems = [
     ...(broken === 0
       ? []
       : [
           `${broken} ${broken === 1 ? 'line' : 'lines'} of ${file} cannot be read (the first at byte ${firstBroken}) and ${broken === 1 ? 'is' : 'are'} left out.`,
         ]),
-    ...(repeated === 0
+    ...(repeated === 0 || !areUnique
       ? []
       : [
           `${repeated} ${repeated === 1 ? 'line' : 'lines'} of ${file} ${repeated === 1 ? 'has' : 'have'} the id of a finished rollout (the first at byte ${firstRepeated}); the last line of each rollout is shown.`,

@@ -98,10 +98,19 @@ describe('./.env', () => {
 });
 
 describe('writeOutput', () => {
+  it('ends its wait for the reader of a pipe at the first signal', async () => {
+    using folder = new TemporaryFolder();
+    const path = pipeIn(folder, 'unread');
+    const stop = new AbortController();
+    const writing = writeOutput(path, (write) => write('lines\n'), { signal: stop.signal });
+    stop.abort();
+    await expect(writing).rejects.toThrow(`Stopped before anything read ${path}`);
+  });
+
   it('waits for the reader of a pipe without a thread inside open()', async () => {
     using folder = new TemporaryFolder();
     const path = pipeIn(folder, 'out');
-    const writing = writeOutput(path, (write) => write('lines\n'));
+    const writing = writeOutput(path, (write) => write('lines\n'), { signal: new AbortController().signal });
     await new Promise((done) => setImmediate(done));
     expect(process.getActiveResourcesInfo().filter((name) => name.startsWith('FSReq')).length).toBeLessThan(2);
     const reader = spawn('cat', [path], { stdio: ['ignore', 'pipe', 'ignore'] });

@@ -203,12 +203,16 @@ describe('vf-compare', { timeout: 60_000 }, () => {
     expect(Object.keys(pairs[0]!.metrics)).toEqual(['right', 'em']);
   });
 
-  it('counts the later line of a rollout that is on file twice, and ignores a torn last line', async () => {
+  it('names a line that repeats another, which does not count, and ignores a torn last line', async () => {
     await changed('twice', 'half', (line) => line);
-    const text = await readFile(at('right/results.jsonl'), 'utf8');
-    const extra = text.split('\n').find((line) => line.includes('"rollout_id":"3/0"'))!;
-    await writeFile(at('twice/results.jsonl'), `${await readFile(at('twice/results.jsonl'), 'utf8')}${extra}\n{"example_id":`);
-    expect((await figures('half', 'twice')).pairs[0]!.row_differences).toMatchObject([{ example_id: 3, first: 0.5, second: 1 }]);
+    const text = await readFile(at('twice/results.jsonl'), 'utf8');
+    await writeFile(at('twice/results.jsonl'), `${text}${text.split('\n')[6]}\n{"example_id":`);
+    const { sides, pairs } = await figures('half', 'twice');
+    expect(sides[1]).toMatchObject({
+      finished: 20,
+      changes: [expect.stringMatching(/^line 21 of \S+ repeats line 7 \(rollout "\S+"\) and was left out$/)],
+    });
+    expect(pairs[0]).toMatchObject({ pairs: 20, difference: { value: 0 } });
   });
 
   it('shows hostile text as text, in the terminal and in Markdown', async () => {

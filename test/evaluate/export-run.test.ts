@@ -138,6 +138,16 @@ describe('exportRun', () => {
     expect(lines.every((line) => (JSON.parse(line) as { loss_mask: number[] }).loss_mask.includes(1))).toBe(true);
   });
 
+  it('says which line of the tokens is cut off', async () => {
+    await recordEvaluation(sumsOptions(directory, { numExamples: 2 }));
+    const path = join(directory, 'tokens.jsonl');
+    await writeFile(path, (await readFile(path, 'utf8')).slice(0, -50));
+    expect((await exported()).counts).toMatchObject({
+      withoutTokens: 1,
+      notes: [expect.stringMatching(/^line \d+ of \S+tokens\.jsonl is cut off, so what it records is lost$/)],
+    });
+  });
+
   it('never meets a log-prob that is not finite: such a rollout is an error', async () => {
     await recordEvaluation(
       sumsOptions(directory, { client: sumsClient({ logProb: (i, _id, turn) => (turn.key === '2/0' ? [NaN, -Infinity][i % 2]! : -1) }) }),

@@ -25,16 +25,20 @@ export async function exportRollouts(
   { output, step, sft = false, ...filters }: ExportFlags,
   context: CommandContext,
 ): Promise<void> {
-  const counts = await writeOutput(output, async (write) => {
-    const writeLine = async (line: string) => {
-      context.signal.throwIfAborted();
-      await write(line);
-    };
-    const found = await exportFrom(directory, step ?? null, writeLine, { asDemonstrations: sft, ...filters });
-    // Thrown before a file of the same name is replaced.
-    if (found.exported === 0) throw nothingToWrite(found, { directory, step: step ?? null, minReward: filters.minReward });
-    return found;
-  });
+  const counts = await writeOutput(
+    output,
+    async (write) => {
+      const writeLine = async (line: string) => {
+        context.signal.throwIfAborted();
+        await write(line);
+      };
+      const found = await exportFrom(directory, step ?? null, writeLine, { asDemonstrations: sft, ...filters });
+      // Thrown before a file of the same name is replaced.
+      if (found.exported === 0) throw nothingToWrite(found, { directory, step: step ?? null, minReward: filters.minReward });
+      return found;
+    },
+    { signal: context.signal },
+  );
   for (const note of counts.notes) context.note(`vf-export: ${note}`);
   context.note(describe(counts, output));
 }

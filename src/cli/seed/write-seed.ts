@@ -34,8 +34,10 @@ export async function writeSeed(data: string, options: SeedOptions, context: Com
   const { modelFolder, mostTokens, measure } = await lengthsOf(options, context);
   const { signal } = context;
   const found = await findSeedRows({ data, split, env: process.env, signal });
-  const counts = await writeOutput(output, (write) =>
-    readSeedRows(found, { form, answerWeight, limit, measure, mostTokens }, { signal, write: (row) => write(`${JSON.stringify(row)}\n`) }),
+  const counts = await writeOutput(
+    output,
+    (write) => readSeedRows(found, { form, answerWeight, limit, measure, mostTokens }, { signal, write: (row) => write(`${JSON.stringify(row)}\n`) }),
+    { signal },
   );
   context.note(`vf-seed: ${describe(counts, { from: found.file, to: output, mostTokens })}`);
   if (output !== '-') printCommands(options, { counts, modelFolder }, context);

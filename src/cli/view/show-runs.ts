@@ -64,7 +64,7 @@ async function writeExport(view: OpenedView, file: string, context: CommandConte
   const [{ exportPage }, { readPage }] = await Promise.all([import('../../server/view/export-page.ts'), import('../../server/view/read-page.ts')]);
   const onProgress = (written: number) => context.note(`vf-view: ${bytesText(written)} written`);
   const options = { source: view.source, page: await readPage(packageRoot()), signal: context.signal, onProgress };
-  const { bytes, leftOut } = await writeOutput(file, (write) => exportPage(write, options), '--export');
+  const { bytes, leftOut } = await writeOutput(file, (write) => exportPage(write, options), { flag: '--export', signal: context.signal });
   const isStdout = file === '-';
   if (!isStdout) process.stdout.write(`${file}\n`);
   for (const line of leftOut) context.note(`vf-view: left out: ${line}`);

@@ -190,7 +190,8 @@ async function rolloutsOf(
   };
   const groupsPerStep = rollouts.examplesPerStep;
   // A resumed run may have all of its steps on file already.
-  if (!isStream && existsSync(path)) await assertFillsSteps(reading(), { steps, groupsPerStep });
+  const rest = !isStream && existsSync(path) ? await assertFillsSteps(reading(), { steps, groupsPerStep }) : null;
+  if (rest !== null) warn(rest);
   // The facts of the model are known at the latest when the source is opened, as the backend then has it.
   const open: CreateSource = ({ store, stepsBefore }) =>
     new RolloutFileSource({ ...reading(), startsOver: !isStream, stepsBefore, groupsPerStep, onLeftOut: warn, store });

@@ -56,8 +56,8 @@ export async function readKeptStep(
     if (text.startsWith('{"restarted"') || text.startsWith('{"complete"')) continue;
     const parsed = parseTrajectory(text);
     if ('value' in parsed) {
-      const { rolloutId, error } = parsed.value;
-      if (ids.isNew(rolloutId, { text, number }, error === null)) byId.set(rolloutId, parsed.value);
+      const { rolloutId, error, policy } = parsed.value;
+      if (ids.isNew(rolloutId, { text, number }, { isFinal: error === null, version: policy.version })) byId.set(rolloutId, parsed.value);
     } else if (isWhole)
       throw new ResultsError(`Line ${number} of ${path} is not a rollout of a training step (${parsed.problem}); delete the line or the file`);
   }

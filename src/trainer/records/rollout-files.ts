@@ -287,7 +287,9 @@ async function readStep(path: string): Promise<Found> {
     visit: (value, line) => {
       closing = 'complete' in value ? value : null;
       if ('restarted' in value) for (const each of [byId, ids]) each.clear();
-      if ('complete' in value || 'restarted' in value || !ids.isNew(value.rolloutId, line, value.error === null)) return;
+      if ('complete' in value || 'restarted' in value) return;
+      // A stream plays a group again whose version is too old.
+      if (!ids.isNew(value.rolloutId, line, { isFinal: value.error === null, version: value.policy.version })) return;
       byId.set(value.rolloutId, value);
       lines.set(value.rolloutId, (lines.get(value.rolloutId) ?? 0) + 1);
     },

@@ -75,6 +75,8 @@ function parseRow(given: Fields): { readonly value: DemonstrationRow } | { reado
   const calling = callingMessage(row);
   if (calling !== null)
     return { problem: `${calling} has tool_calls; write the calls into content as the model writes them, or give token ids (vf-export --sft)` };
+  const forms = ['token_ids', 'messages', 'prompt'].filter((name) => keys.has(name));
+  if (forms.length > 1) return { problem: `it has both ${forms.join(' and ')}, which are rows of their own; keep one of them` };
   if (keys.has('token_ids')) return checkedTokens(parseWire(TokensRowSchema, row));
   if (keys.has('messages')) return parseWire(MessagesRowSchema, row);
   if (!keys.has('prompt'))
@@ -125,6 +127,9 @@ function checkedTokens(parsed: ParsedTokens): ParsedTokens {
   for (const [name, list] of Object.entries({ loss_mask: mask, weights })) {
     if (list !== undefined && list.length !== ids.length) return { problem: `${name} has ${list.length} items for ${ids.length} token_ids` };
   }
+  // A weight of 0 in both is the same token without a loss; a mask of 1 leaves the weight to `weights`.
+  const odd = weights === undefined || mask === undefined ? -1 : weights.findIndex((weight, i) => weight > 0 !== (mask[i] === 1));
+  if (odd >= 0) return { problem: `weights[${odd}] is ${weights![odd]} where loss_mask[${odd}] is ${mask![odd]}; make them agree, or leave one out` };
   const { images = [] } = parsed.value;
   const lost = images.findIndex(
     ({ offset, length }) => offset + length > ids.length || (weights ?? mask)!.slice(offset, offset + length).some((one) => one > 0),

@@ -1,4 +1,5 @@
 /** Reads groups of rollouts in the form of `vf-export`, and refuses every line that cannot be trained on. */
+import { hash } from 'node:crypto';
 import { countText } from '../../core/count-text.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { exportProblem, type RolloutExport, RolloutExportSchema } from '../../schemas/rollout-export.ts';
@@ -33,7 +34,9 @@ export async function* rolloutGroups(
   { lines, rolloutsPerGroup, name, tokenizerHash, vocabularySize, temperature, onRole, longest }: RolloutGroupsOptions,
   onLeftOut: (place: string, tokens: number, why: LeftOut) => void,
 ): AsyncGenerator<readonly Trajectory[], void> {
-  const open = new Map<string, { readonly members: Trajectory[]; readonly exampleId: string; seen: number }>();
+  const open = new Map<string, { readonly members: Trajectory[]; readonly ids: Set<string>; readonly exampleId: string; seen: number }>();
+  const samples = new Map<string, number>();
+  const owners = new Map<string, { readonly groupId: string; readonly line: number }>();
   let line = 0;
   for await (const text of lines()) {
     line++;
@@ -50,17 +53,29 @@ export async function* rolloutGroups(
       );
     onRole(rollout.role ?? POLICY_ROLE);
     const exampleId = String(rollout.example_id);
-    const group = open.get(rollout.group_id) ?? { members: [], exampleId, seen: 0 };
+    const group = open.get(rollout.group_id) ?? { members: [], ids: new Set(), exampleId, seen: 0 };
     open.set(rollout.group_id, group);
     if (exampleId !== group.exampleId)
       throw new ConfigError(
         `${place} has the group_id ${JSON.stringify(rollout.group_id)}, but the example_id ${JSON.stringify(exampleId)} and not ${JSON.stringify(group.exampleId)} as the lines before it: rollouts of different rows would be compared as one group. Give each row a group_id of its own`,
       );
     const trajectory = trajectoryOfExport(rollout, group.members.length);
-    if (group.members.some((member) => isSameSample(member, trajectory)))
+    const id = JSON.stringify([rollout.run_name, rollout.rollout_id]);
+    const sample = `${id}${hash('sha256', JSON.stringify([rollout.token_ids, rollout.logprobs]), 'base64')}`;
+    const before = samples.get(sample);
+    if (before !== undefined)
       throw new ConfigError(
-        `${place} is the rollout ${rollout.rollout_id} again, with the same tokens; a group would count it twice. Remove one of the two lines`,
+        `${place} is the rollout ${rollout.rollout_id} of line ${before} again, with the same tokens; it would count twice. Remove one of the two lines`,
       );
+    const owner = owners.get(id) ?? { groupId: rollout.group_id, line };
+    // A row that is played again, after its group was complete, has its ids again.
+    if (owner.groupId !== rollout.group_id || group.ids.has(id))
+      throw new ConfigError(
+        `${place} has the rollout_id ${JSON.stringify(rollout.rollout_id)}, as line ${owner.line} has. Give each rollout an id of its own, or the rollouts of each run another run_name`,
+      );
+    samples.set(sample, line);
+    owners.set(id, owner);
+    group.ids.add(id);
     const why = leftOutBecause(trajectory, longest);
     if (why === null) group.members.push(trajectory);
     else onLeftOut(place, trajectory.ids.length, why);
@@ -73,15 +88,21 @@ export async function* rolloutGroups(
 
 /**
  * Reads the whole input before anything is trained. Rejects with ConfigError for a line that cannot be trained on, wherever it is, and for fewer groups than the steps take.
+ * Resolves with a sentence about the groups that the steps leave over; null if there are none.
  * @param steps number of steps, each of `groupsPerStep` groups
  */
 export async function assertFillsSteps(
   options: RolloutGroupsOptions,
   { steps, groupsPerStep }: { readonly steps: number; readonly groupsPerStep: number },
-) {
+): Promise<string | null> {
   let [groups, leftOut] = [0, 0];
   for await (const _ of rolloutGroups(options, () => leftOut++)) groups++;
-  if (groups >= steps * groupsPerStep) return;
+  const rest = groups - steps * groupsPerStep;
+  if (rest === 0) return null;
+  if (rest > 0) {
+    const remedy = rest >= groupsPerStep ? 'raise --steps' : `with a number of groups per step (-n) that divides ${groups}, none is left over`;
+    return `${countText(rest)} of the ${countText(groups)} groups of rollouts in ${options.name} ${rest === 1 ? 'is' : 'are'} not used: ${steps === 1 ? 'one step takes' : `${countText(steps)} steps take`} ${countText(steps * groupsPerStep)}; ${remedy}`;
+  }
   throw new ConfigError(
     `${options.name} has too few groups of rollouts for --steps ${steps}: ${groups}${leftOutText(leftOut)}, and a step takes ${groupsPerStep}; lower --steps, or give more rollouts`,
   );
@@ -106,12 +127,6 @@ function parsed(text: string, place: string): RolloutExport {
   const problem = 'problem' in wire ? wire.problem : exportProblem(wire.value);
   if ('value' in wire && problem === null) return wire.value;
   throw new ConfigError(`${place} is not a rollout in the form of vf-export: ${problem} (docs/results.md describes it)`);
-}
-
-function isSameSample(a: Trajectory, b: Trajectory): boolean {
-  const isEqual = (own: ArrayLike<number> | null, other: ArrayLike<number> | null) =>
-    own?.length === other?.length && Array.from(own ?? []).every((value, at) => value === other![at]);
-  return a.rolloutId === b.rolloutId && isEqual(a.ids, b.ids) && isEqual(a.logProbs, b.logProbs);
 }
 
 function trajectoryOfExport(rollout: RolloutExport, index: number): Trajectory {

@@ -155,10 +155,10 @@ describe('openSource of rollouts_file', () => {
       ...changes,
     });
   const all = Array.from({ length: 4 }, (_, group) => [line(group, 0), line(group, 1)]).flat();
-  const opened = (lines: readonly string[], steps: number) => {
+  const opened = (lines: readonly string[], steps: number, warn: (notice: string) => void = () => {}) => {
     const path = join(folder, `theirs-${++modules}.jsonl`);
     writeFileSync(path, lines.map((text) => `${text}\n`).join(''));
-    return openSource(someConfig({ steps, rollouts_file: path, rollouts: { examples_per_step: 2, rollouts_per_example: 2 } }));
+    return openSource(someConfig({ steps, rollouts_file: path, rollouts: { examples_per_step: 2, rollouts_per_example: 2 } }), { warn });
   };
 
   it.each([
@@ -166,10 +166,29 @@ describe('openSource of rollouts_file', () => {
     ['a field', { reward: 'high' }, /:8 is not a rollout .*reward/],
     ['a temperature', { sampling: { temperature: 0.5 } }, /:8 was sampled at temperature 0\.5/],
     ['an id', { token_ids: [3, 1, -7] }, /:8 is not a rollout .*token_ids/],
-    ['a rollout that is there twice', { rollout_id: '3/0', token_ids: [3, 0, 7] }, /:8 is the rollout 3\/0 again/],
+    ['a rollout that is there twice', { rollout_id: '3/0', token_ids: [3, 0, 7] }, /:8 is the rollout 3\/0 of line 7 again/],
+    [
+      'the rollout of another group',
+      { rollout_id: '1/0', group_id: '1', example_id: 1, token_ids: [1, 0, 7] },
+      /:8 is the rollout 1\/0 of line 3 again/,
+    ],
+    ['an id of another group', { rollout_id: '1/0' }, /:8 has the rollout_id "1\/0", as line 3 has\. Give each rollout an id of its own/],
+    ['an id of its group', { rollout_id: '3/0' }, /:8 has the rollout_id "3\/0", as line 7 has/],
   ])('finds %s in the last line before the first step, which does not read so far', async (_, changes, message) => {
     await expect(opened(all, 1)).resolves.not.toBeNull();
     await expect(opened([...all.slice(0, -1), line(3, 1, changes)], 1)).rejects.toThrow(message);
+  });
+
+  it('says how many groups the steps leave over', async () => {
+    const notices: string[] = [];
+    const note = (notice: string) => notices.push(notice.replace(/\S+\.jsonl/, 'FILE'));
+    await opened(all, 2, note);
+    await opened(all, 1, note);
+    await opened([...all, line(4, 0), line(4, 1)], 2, note);
+    expect(notices).toEqual([
+      '2 of the 4 groups of rollouts in FILE are not used: one step takes 2; raise --steps',
+      '1 of the 5 groups of rollouts in FILE is not used: 2 steps take 4; with a number of groups per step (-n) that divides 5, none is left over',
+    ]);
   });
 
   it('finds that there are too few groups for the steps before the first of them', async () => {

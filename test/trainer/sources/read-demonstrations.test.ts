@@ -125,6 +125,20 @@ describe('readDemonstrations', () => {
     [{ token_ids: [1, 2], loss_mask: [1] }, /loss_mask has 1 items for 2 token_ids/],
     [{ token_ids: [1, 2], weights: [1, -1] }, /weights/],
     [{ token_ids: [-1], loss_mask: [1] }, /token_ids/],
+    [{ token_ids: [1, 2, 3], weights: [0, 1e300, 1e300] }, /weights\[1\] must be/],
+    [
+      {
+        messages: [
+          { role: 'user', content: 'a' },
+          { role: 'assistant', content: 'b', weight: 2e6 },
+        ],
+      },
+      /messages\[1\]\.weight must be/,
+    ],
+    [{ token_ids: [1, 2, 3], loss_mask: [0, 1, 1], weights: [0, 0, 1] }, /weights\[1\] is 0 where loss_mask\[1\] is 1; make them agree/],
+    [{ token_ids: [1, 2], loss_mask: [0, 0], weights: [0, 1] }, /weights\[1\] is 1 where loss_mask\[1\] is 0; make them agree/],
+    [{ messages: [{ role: 'user', content: 'a' }], prompt: 'a', completion: 'b' }, /it has both messages and prompt, which are rows of their own/],
+    [{ token_ids: [1, 2], loss_mask: [0, 1], messages: [{ role: 'user', content: 'a' }] }, /it has both token_ids and messages/],
     [{ token_ids: [1, 2], loss_mask: [0, 1], images: [{ ...IMAGE, offset: 1 }] }, /images\[0\] is not among the tokens without a loss/],
     [{ token_ids: [1, 2], loss_mask: [0, 1], images: [{ ...IMAGE, length: 9 }] }, /images\[0\] is not among the tokens without a loss/],
   ])('refuses %j in one line that names its place', async (line, message) => {
@@ -185,7 +199,7 @@ describe("rows of DDAI's files", () => {
     [
       'a negative weight',
       { messages: [{ role: 'assistant', content: 'x', weight: -1 }] },
-      'messages[0].weight must be a number of at least 0, got -1',
+      'messages[0].weight must be a number from 0 to 1000000, got -1',
     ],
   ])('with %s are refused with place, key, value and what is allowed', async (_, change, message) => {
     const path = write([{ uid: 'u', format_version: 'v1', messages, ...change }]);
