@@ -3,7 +3,7 @@
 #
 #     train-until-done.sh FOLDER ARGUMENTS...        FOLDER: of this job alone; ARGUMENTS: those of vf-train for a new run
 #
-# Ends with 0 if the run has finished, with 2 or 3 if another try would end in the same way, with 130 or 143 if this script was asked to stop, and with
+# Ends with 0 if the run has finished, with 2 or 3 if another try would end in the same way, with 129, 130 or 143 if this script was asked to stop, and with
 # vf-train's exit code after VF_TRIES (default 3) tries in a row that took no step. Waits VF_PAUSE_S seconds (default 30) between tries.
 set -u
 folder=$1
@@ -15,6 +15,7 @@ stop() { stopped=$1; [ -z "$child" ] || kill -"$2" "$child" 2>/dev/null; }
 stopped=
 trap 'stop 143 TERM' TERM
 trap 'stop 130 INT' INT
+trap 'stop 129 HUP' HUP
 
 run_folder() { for config in "$folder"/train/*/config.toml; do [ -e "$config" ] && dirname "$config" && return; done; }
 # Changes with every step that the run has taken.
@@ -41,7 +42,7 @@ while :; do
   start "$@"
   [ -z "$stopped" ] || exit "$stopped"
   case $code in
-    0 | 2 | 3 | 130 | 143) exit "$code" ;;
+    0 | 2 | 3 | 129 | 130 | 143) exit "$code" ;;
   esac
   run=$(run_folder)
   if [ "$(state)" != "$before" ]; then fruitless=0; else fruitless=$((fruitless + 1)); fi

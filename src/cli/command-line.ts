@@ -2,7 +2,8 @@
  * Runs a command's main function. Errors become one line on stderr and an exit code; Ctrl-C asks the command to stop, a second Ctrl-C ends it; a
  * closed pipe is not an error.
  *
- * Exit codes: 0 done, 1 failed while running, 2 cannot run as asked (flag, argument, file, configuration), 3 stopped at the ceiling of its cost, 130 interrupted, 143 terminated.
+ * Exit codes: 0 done, 1 failed while running, 2 cannot run as asked (flag, argument, file, configuration), 3 stopped at the ceiling of its cost, 129 its terminal
+ * closed, 130 interrupted, 143 terminated.
  */
 import { getSystemErrorMessage } from 'node:util';
 import { CancelledError, ConfigError, errorMessage, firstError, stackTrace, VfError } from '../core/errors.ts';
@@ -16,7 +17,7 @@ import { escapeControls, printable } from '../reports/text/terminal-text.ts';
 import { onOneLine } from '../schemas/on-one-line.ts';
 import { expectEnd, uncaughtFault, watchEnd } from './unexpected-end.ts';
 
-export const EXIT = { done: 0, failed: 1, usage: 2, costReached: 3, interrupted: 130, terminated: 143 } as const;
+export const EXIT = { done: 0, failed: 1, usage: 2, costReached: 3, hungUp: 129, interrupted: 130, terminated: 143 } as const;
 
 /**
  * The message that a command sends over IPC to a command that it runs, to pass a stop on. A signal would look like a second Ctrl-C, because a terminal sends the
@@ -35,7 +36,7 @@ export function isUnderRounds(): boolean {
 }
 
 export interface CommandContext {
-  /** Aborts on Ctrl-C and SIGTERM. */
+  /** Aborts on Ctrl-C, SIGTERM, and SIGHUP unless it is ignored, as under nohup. */
   readonly signal: AbortSignal;
   /** Values that must never be printed; the command adds to it as it learns them. */
   readonly secrets: Set<string>;
@@ -59,6 +60,10 @@ export interface CommandContext {
   continueWith?: string | null;
   /** Ctrl-C is the ordinary end of the command, which then exits with the code that it returns. @default false */
   interruptIsEnd?: boolean;
+  /** True once all that the command was asked for is done: a signal that came late then changes no exit code. @default false */
+  isDone?: boolean;
+  /** The command that goes on from what is recorded, where a repetition of this one would begin anew. @default none */
+  again?: string;
 }
 
 /** Runs `main` with the process's arguments and exits with the code that it returns. `hasVerbose`: true if the command takes `-v`. */
@@ -79,7 +84,7 @@ export async function runCommand(
     warn: (line) => context.note(`${name}: ${line}`),
     note: (line) => void process.stderr.write(`${printable(redact(unmarked(line)))}\n`),
     report: (error) => {
-      context.note(`${name}: ${errorLine(error, { hasVerbose })}`);
+      context.note(`${name}: ${errorLine(error, { hasVerbose, again: context.again })}`);
       const stack = context.verbose ? stackTrace(error) : null;
       if (stack !== null) context.note(escapeControls(stack, { lines: true }));
     },
@@ -102,13 +107,16 @@ export async function runCommand(
   };
   process.on('SIGINT', () => stop({ signal: 'SIGINT', code: EXIT.interrupted, isPassedOn: false }));
   process.on('SIGTERM', () => stop({ signal: 'SIGTERM', code: EXIT.terminated, isPassedOn: false }));
+  // A shell and the kernel both send it when a terminal closes. Node forgets that nohup had it ignored.
+  const isKept = /(^|\/)nohup$/.test(process.env['_'] ?? '');
+  process.on('SIGHUP', () => void (isKept || stop({ signal: 'SIGHUP', code: EXIT.hungUp, isPassedOn: true })));
   onMessageOfParent((message) => {
     if (message === STOP_MESSAGE) stop({ signal: 'SIGTERM', code: EXIT.terminated, isPassedOn: true });
   });
   if (process.env['npm_lifecycle_event'] === 'npx') onParentGone(() => stop({ signal: 'SIGTERM', code: EXIT.terminated, isPassedOn: true }));
   // What this command starts was not started by npx.
   delete process.env['npm_lifecycle_event'];
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', (error) => ignoreClosedPipe(error, stream.isTTY));
   process.on('uncaughtException', (error) => {
     const found = stopped === null ? uncaughtFault(error) : null;
     if (found === null) {
@@ -143,14 +151,14 @@ export async function runCommand(
   // Handlers set both, which the compiler does not see.
   if ((fault as VfError | null) !== null && code === EXIT.done) code = EXIT.failed;
   const by = stopped as Stop | null;
-  return by === null || (context.interruptIsEnd === true && by.signal === 'SIGINT') ? exit(code) : endNow(by);
+  return by === null || context.isDone === true || (context.interruptIsEnd === true && by.signal === 'SIGINT') ? exit(code) : endNow(by);
 }
 
 /** The signal that asked the command to stop, and the matching exit code. */
 interface Stop {
-  readonly signal: 'SIGINT' | 'SIGTERM';
+  readonly signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP';
   readonly code: number;
-  /** True if the command that runs this one requested it. The first signal after it may be the same Ctrl-C. */
+  /** True if the command that runs this one requested it, or a terminal that closed. The first signal after it may be the same one. */
   readonly isPassedOn: boolean;
 }
 
@@ -207,7 +215,7 @@ function exit(code: number): never {
 
 /** Restores the signals' default action, so that the next one ends the process even if exit() hangs. */
 function giveUpSignals(): void {
-  for (const signal of ['SIGINT', 'SIGTERM']) process.removeAllListeners(signal);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.removeAllListeners(signal);
 }
 
 /** Tells whether the arguments contain `-v`, alone or combined with other one-letter flags. */
@@ -216,11 +224,15 @@ export function asksForStacks(argv: readonly string[]): boolean {
 }
 
 /** One line for any error: a VfError's message, the system's message about a file, or the name and message of an unexpected error. */
-export function errorLine(error: unknown, { hasVerbose = true } = {}): string {
+export function errorLine(
+  error: unknown,
+  { hasVerbose = true, again }: { readonly hasVerbose?: boolean; readonly again?: string | undefined } = {},
+): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   if (error instanceof VfError) return oneLine(error.message);
   const { errno, path, code } = error as NodeJS.ErrnoException;
-  if (isDiskFull(error)) return oneLine(`the disk is full${path === undefined ? '' : ` (${path})`}; free some space and run the command again`);
+  if (isDiskFull(error))
+    return oneLine(`the disk is full${path === undefined ? '' : ` (${path})`}; free some space and run ${again ?? 'the command again'}`);
   if (typeof errno === 'number' && errno < 0) {
     return oneLine(`${getSystemErrorMessage(errno)}${path === undefined ? '' : `: ${path}`} (${code})`);
   }
@@ -237,6 +249,8 @@ function oneLine(text: string): string {
   return escapeControls(onOneLine(shown));
 }
 
-function ignoreClosedPipe(error: NodeJS.ErrnoException): void {
+/** @param isTerminal one that was closed fails with EIO */
+function ignoreClosedPipe(error: NodeJS.ErrnoException, isTerminal: boolean): void {
+  if (error.code === 'EIO' && isTerminal) return;
   if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') throw error;
 }

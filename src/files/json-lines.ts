@@ -2,7 +2,7 @@
  * Files with one JSON value per line, written so that only the last line can ever be incomplete: lines are appended whole, repaired when the
  * file is opened again, and replaced by rename.
  */
-import { fstatSync, ftruncateSync, readSync, writeSync } from 'node:fs';
+import { fstatSync, ftruncateSync, readSync, statSync, writeSync } from 'node:fs';
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { pipeline, type Readable } from 'node:stream';
@@ -155,7 +155,7 @@ export class LineAppender {
 
   /** Appends the lines in one write. After a failure every further call fails. */
   append(lines: readonly string[]): void {
-    if (this.#failure) throw this.#failure;
+    this.#assertInPlace();
     const bytes = Buffer.from(`${wellFormedJson(lines.join('\n'))}\n`, 'utf8');
     let written = 0;
     try {
@@ -171,7 +171,7 @@ export class LineAppender {
 
   /** Appends one line that is given in pieces, so that a long one never exists as a whole. After a failure every further call fails. */
   appendPieces(pieces: Iterable<string>): void {
-    if (this.#failure) throw this.#failure;
+    this.#assertInPlace();
     const start = fstatSync(this.#file.fd).size;
     let size = 0;
     try {
@@ -192,6 +192,18 @@ export class LineAppender {
     await this.#syncing;
     await this.#file.close();
     if (this.#failure) throw this.#failure;
+  }
+
+  /** Lines that go to a file which was removed would be lost without a word. */
+  #assertInPlace(): void {
+    if (this.#failure) throw this.#failure;
+    const [own, there] = [fstatSync(this.#file.fd), statSync(this.#path, { throwIfNoEntry: false })];
+    if (there?.ino === own.ino && there.dev === own.dev) return;
+    this.#failure = new ResultsError(
+      `${this.#path} was ${there === undefined ? 'removed or renamed' : 'replaced'} while this process wrote to it, so nothing further can be recorded. ` +
+        'Put the file or its folder back and resume the run, or start a new one',
+    );
+    throw this.#failure;
   }
 
   /** Removes an incomplete line, unless another process has appended to the file since. */

@@ -1,6 +1,6 @@
-/** Gives Ctrl-C and SIGTERM their default effect while the event loop stands still: the handlers of a command would run only afterwards. */
+/** Gives Ctrl-C, SIGTERM and SIGHUP their default effect while the event loop stands still: the handlers of a command would run only afterwards. */
 
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** Puts the handlers aside; disposing puts them back. */
 export function putSignalsAside(): Disposable {

@@ -28,6 +28,22 @@ const stuckCommand = (main: string) =>
      });`,
   ]);
 
+const quickCommand = (main: string, env: Readonly<Record<string, string>> = {}) =>
+  startNode(
+    [
+      '--input-type=module',
+      '--eval',
+      `import { runCommand } from ${JSON.stringify(runner)};
+       await runCommand('quick', async (argv, context) => {
+         const { signal, note } = context;
+         setInterval(() => {}, 1000);
+         note('ready');
+         ${main}
+       });`,
+    ],
+    { env },
+  );
+
 describe('runCommand', () => {
   it.each(['SIGINT', 'SIGTERM'] as const)('ends at the second %s while a thread waits inside open()', async (signal) => {
     await using command = stuckCommand('await opened;');
@@ -45,6 +61,37 @@ describe('runCommand', () => {
     await until(() => command.stderr.includes('ready'));
     command.child.kill('SIGTERM');
     expect(await command.ended).toEqual([null, 'SIGTERM']);
+  });
+
+  it('stops once for a terminal that closes, however often it says so, and at once for two Ctrl-C after that', async () => {
+    await using command = stuckCommand('await new Promise((done) => signal.addEventListener("abort", done)); note("heard"); await opened;');
+    await until(() => command.stderr.includes('ready'));
+    command.child.kill('SIGHUP');
+    await until(() => command.stderr.includes('heard'));
+    command.child.kill('SIGHUP');
+    expect(command.stderr).not.toContain('exit');
+    // Two of them, which may arrive as one.
+    await until(() => command.child.kill('SIGINT') && /exit \d/.test(command.stderr));
+    expect(command.stderr).toContain('exit 130');
+  });
+
+  it('ends with 129 once its work is put away, and goes on under nohup', async () => {
+    const waits = 'await new Promise((done) => signal.addEventListener("abort", done)); note("put away"); return 0;';
+    await using hungUp = quickCommand(waits);
+    await using kept = quickCommand(waits, { _: '/usr/bin/nohup' });
+    await until(() => [hungUp, kept].every(({ stderr }) => stderr.includes('ready')));
+    for (const { child } of [hungUp, kept]) child.kill('SIGHUP');
+    expect(await hungUp.ended).toEqual([129, null]);
+    expect(hungUp.stderr).toContain('put away');
+    kept.child.kill('SIGTERM');
+    expect(await kept.ended).toEqual([143, null]);
+  });
+
+  it('changes no exit code by a signal that comes when all is done', async () => {
+    await using command = quickCommand('context.isDone = true; await new Promise((done) => signal.addEventListener("abort", done)); return 0;');
+    await until(() => command.stderr.includes('ready'));
+    command.child.kill('SIGINT');
+    expect(await command.ended).toEqual([0, null]);
   });
 
   it('leaves a later signal its effect where a command that is done cannot exit', async () => {

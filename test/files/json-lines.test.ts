@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -68,6 +68,20 @@ describe('replaceFile', () => {
 });
 
 describe('LineAppender', () => {
+  it.each([
+    ['removed', () => rm(path), /lines\.jsonl was removed or renamed while this process wrote to it/],
+    ['put in a folder of another name', async () => rename(directory, `${directory}-moved`).then(() => mkdir(directory)), /removed or renamed/],
+    ['replaced', async () => replaceFile(path, (write) => write(Buffer.from('else\n'))), /lines\.jsonl was replaced while/],
+  ])('loses no line in a file that was %s', async (_, change, problem) => {
+    const file = await LineAppender.open(path);
+    file.append(['one']);
+    await change();
+    expect(() => file.append(['two'])).toThrow(problem);
+    expect(() => file.appendPieces(['two'])).toThrow(problem);
+    await expect(file.close()).rejects.toThrow(problem);
+    await rm(`${directory}-moved`, { recursive: true, force: true });
+  });
+
   it('has written a line once append has returned', async () => {
     const file = await LineAppender.open(path);
     file.append(['one', 'two']);

@@ -34,6 +34,7 @@ Exit codes:
   0  nothing is missing (there may be warnings)
   1  something is missing
   2  a flag, a file or the configuration is wrong
+  129  stopped because the terminal was closed (SIGHUP)
   130  stopped by Ctrl-C
   143  the same for SIGTERM`;
 

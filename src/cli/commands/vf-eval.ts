@@ -25,6 +25,7 @@ Exit codes:
   2  a flag, an argument, a file or the configuration is wrong; with --dry-run:
      something is missing
   3  stopped at --max-cost; finished rollouts are saved, -R continues
+  129  the terminal was closed (SIGHUP), which stops the command as Ctrl-C does
   130  stopped by Ctrl-C; finished rollouts are saved, -R continues
   143  the same for SIGTERM`;
 

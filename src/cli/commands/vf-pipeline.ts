@@ -40,8 +40,8 @@ A run that was stopped or killed goes on with -R and asks for no reply twice.
 
 A question whose generation fails after its retries is left out of later steps
 and of every mean, and counted. Exit codes: 0 done, 1 failed while running, 2
-cannot run as asked, which is found before the first call, 130 stopped by
-Ctrl-C, 143 by SIGTERM.`;
+cannot run as asked, which is found before the first call, 129 stopped
+because the terminal was closed, 130 by Ctrl-C, 143 by SIGTERM.`;
 
 const FILE = { file: argument('the pipeline, a YAML file', { completion: 'files' }) };
 

@@ -43,6 +43,7 @@ Exit codes:
   2  a flag, a file or the configuration is wrong; with --dry-run: something
      is missing
   3  stopped at --max-cost; -R with a higher one continues
+  129  stopped because the terminal was closed (SIGHUP); -R continues
   130  stopped by Ctrl-C; -R continues
   143  stopped by SIGTERM; -R continues`;
 

@@ -1,4 +1,5 @@
 /** The body of `vf-train`: shows a training while it runs, then prints its summary or pushes its adapter. */
+import { existsSync } from 'node:fs';
 import { relative } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { announcedLines } from '../../reports/training/announce-run.ts';
@@ -65,12 +66,15 @@ export async function runTrain(given: TrainArguments, context: CommandContext, w
     },
     onFailure: async (error, directory) => {
       // After a ConfigError the user must fix the configuration first.
-      if (error instanceof ConfigError || isUnderRounds() || !(await directory.holdsWork())) return;
+      if (error instanceof ConfigError || isUnderRounds() || !existsSync(directory.paths.run) || !(await directory.holdsWork())) return;
       if (push !== null) context.note(NOT_PUSHED);
       context.note(`vf-train: all work so far is kept; continue this run with ${resumeCommand(directory.path)}`);
     },
   });
-  if (outcome.reason === 'finished') return code;
+  if (outcome.reason === 'finished') {
+    context.isDone = true;
+    return code;
+  }
   if (push !== null) context.note(NOT_PUSHED);
   if (outcome.reason === 'interrupted') return EXIT.interrupted;
   return cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
@@ -116,6 +120,7 @@ async function watchRun(
   context.continueWith = isUnderRounds() ? null : resumeCommand(directory.path, ['--allow-changes']);
   // The run's summary has it.
   context.onUncaught = () => {};
+  context.again = `${resumeCommand(directory.path)}${display.json ? ' --json' : ''}`;
   context.onInterrupt = () => view.note('vf-train: stopping; all work so far is kept. Press Ctrl-C again to stop at once');
   const note: TrainingWatch['note'] = (line, style) => view.note(escapeControls(context.redact(withFlags(line))), style);
   const warn: TrainingWatch['warn'] = (line) => note(`vf-train: ${line}`);
