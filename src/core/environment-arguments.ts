@@ -71,7 +71,8 @@ export function readArguments<const K extends Readonly<Record<string, ArgumentKi
       throw new UnknownArgumentError(`${id} has no argument "${key}"${suggestion(name, known)}. Its arguments are ${known.join(', ')}.`, known);
     if (value === null || value === undefined) continue;
     const kind: ArgumentKind<unknown> = kinds[name]!;
-    if (!kind.accepts(value)) throw new ConfigError(`${key} must be ${kind.expected}, got ${JSON.stringify(value)}`);
+    if (!kind.accepts(value))
+      throw new ConfigError(`${key} must be ${kind.expected}, got ${typeof value === 'number' ? value : JSON.stringify(value)}`);
     if (given[name] !== undefined && given[name] !== value)
       throw new ConfigError(`${name} has two values, ${JSON.stringify(given[name])} and ${JSON.stringify(value)}. Set it only once.`);
     given[name] = value;

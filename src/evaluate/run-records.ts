@@ -8,7 +8,7 @@ import { recordedProblem } from '../schemas/log-prob-range.ts';
 import type { PlayedLineSchema } from '../schemas/played-line.ts';
 import { MetadataSchema, parseWire, type ResultSchema, type TokensSchema, type WireMetadata } from '../schemas/results.ts';
 import { type Line, readLines } from '../files/json-lines.ts';
-import { readRegularFile } from '../files/regular-file.ts';
+import { readRegularFile, statIfThere } from '../files/regular-file.ts';
 import { RolloutIds } from '../files/rollout-ids.ts';
 import { runFiles } from './run-files.ts';
 import { systemText } from '../files/system-text.ts';
@@ -34,6 +34,7 @@ export async function readMetadata(directory: string): Promise<WireMetadata> {
 
 function missingText(directory: string): string {
   if (!existsSync(directory)) return `The directory ${directory} does not exist. Name the results folder that vf-eval printed`;
+  if (!statIfThere(directory)?.isDirectory()) return `${directory} is not a folder, so it is no run. Name the results folder that vf-eval printed`;
   // Only vf-train writes this file.
   if (existsSync(join(directory, 'run.json')))
     return `${directory} is a training run; name the results folder of an evaluation, which vf-eval printed, or one of its evaluations/step-*.jsonl`;

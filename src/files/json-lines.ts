@@ -54,7 +54,8 @@ export async function* readLines(
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
     const { code } = cause as NodeJS.ErrnoException;
-    if (code === 'EISDIR') throw new ConfigError(`${path} is a folder; name a file in it`, { cause });
+    if (code === 'EISDIR')
+      throw new ConfigError(`${path} is a folder${remedy === undefined ? ' where a file was. Restore the file.' : '; name a file in it'}`, { cause });
     if (code !== 'ENOENT') throw new ResultsError(`Could not read ${path}: ${systemText(cause)}`, { cause });
     // A file that is missing is created when the first line is written; through a link it would be created elsewhere.
     if (isLink(path))

@@ -132,6 +132,23 @@ describe('an evaluation with two lines for one rollout', () => {
   });
 });
 
+describe('an evaluation', () => {
+  it('whose results are a folder is told what to restore, and one that is a file or a pipe what it is', async () => {
+    const directory = at('damaged');
+    rmSync(directory, { recursive: true, force: true });
+    cpSync(good, directory, { recursive: true });
+    rmSync(join(directory, 'results.jsonl'));
+    mkdirSync(join(directory, 'results.jsonl'));
+    spawnSync('mkfifo', [at('fifo')]);
+    for (const command of ['vf-export', 'vf-compare', 'vf-score']) {
+      const more = command === 'vf-compare' ? [good] : ['-o', at('unwritten')];
+      expect((await run(command, directory, ...more)).stderr).toContain('results.jsonl is a folder where a file was. Restore the file.');
+      expect((await run(command, at('fifo'), ...more)).stderr).toContain('fifo is not a folder, so it is no run.');
+    }
+    expect((await run('vf-eval', 'search-r1', '-a', 'topk=1e999')).stderr).toContain('topk must be an integer of at least 1, got Infinity');
+  });
+});
+
 describe('vf-view --export', () => {
   it('shows all runs but the damaged parts, and says which file of which run', async () => {
     const gz = gzipSync('x'.repeat(100_000));
