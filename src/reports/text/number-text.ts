@@ -3,10 +3,11 @@ import { countText } from '../../core/count-text.ts';
 
 export { countText };
 
-/** Three decimals below ten, fewer above; `–` for null. */
+/** Three decimals below ten, fewer above, `3.12e+199` from a billion on; `–` for null. */
 export function meanText(value: number | null): string {
   if (value === null) return '–';
   const size = Math.abs(value);
+  if (size >= 1e9) return value.toExponential(2);
   return value.toFixed(size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0);
 }
 

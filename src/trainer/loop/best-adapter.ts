@@ -111,8 +111,11 @@ export class BestAdapter {
 
   /** A version that plays no better than the one that the run started from is not kept as the best. */
   #beatsStart(found: BestVersion): boolean {
-    const start = measuredVersions(this.#parts.records.rows).find(({ metric, version }) => metric === 'reward_mean' && version === 0);
-    return found.metric !== 'reward_mean' || start === undefined || isBetter(found, start);
+    if (found.metric !== 'reward_mean') return true;
+    const { rows } = this.#parts.records;
+    const start = measuredVersions(rows).find(({ metric, version }) => metric === 'reward_mean' && version === 0);
+    // A start that was lost with metrics.jsonl is beaten by nothing; a run that does not measure its start loses none.
+    return start === undefined ? this.#parts.records.missingRows(found.step).length === 0 : isBetter(found, start);
   }
 
   get #paths() {

@@ -12,6 +12,8 @@ let folder: string;
 let said: string[];
 let rows: MetricsRow[];
 let failure: Error | null;
+/** Steps whose rows metrics.jsonl has lost. */
+let lost: number[];
 /** Of step 2. Without its folder it cannot be copied. */
 let hasCheckpoint: boolean;
 const checkpoint = () => join(folder, 'checkpoint');
@@ -20,6 +22,7 @@ beforeEach(() => {
   said = [];
   rows = [];
   failure = null;
+  lost = [];
   hasCheckpoint = false;
 });
 afterEach(() => rmSync(folder, { recursive: true }));
@@ -41,7 +44,7 @@ function opened(): BestAdapter {
   };
   const parts = {
     run: { config: someConfig({}), directory: { paths: { best: join(folder, 'best') } } },
-    records: { report: ({ message }: { message: string }) => said.push(message), rows, checkpoints },
+    records: { report: ({ message }: { message: string }) => said.push(message), rows, missingRows: () => lost, checkpoints },
     session: { backend: { saveAdapter: save } },
     isValidated: false,
   };
@@ -85,6 +88,16 @@ describe('BestAdapter', () => {
     await offered(best, 2, 0.5);
     await best.settle();
     expect([kept(), said.length]).toEqual([null, 1]);
+  });
+
+  it('keeps nothing better than a start that was lost with metrics.jsonl; a run that measures no start keeps its best', async () => {
+    const best = opened();
+    lost = [1];
+    await offered(best, 2, 0.5);
+    expect(kept()).toBeNull();
+    lost = [];
+    await offered(best, 3, 0.4);
+    expect(kept()).toMatchObject({ step: 3 });
   });
 
   it('leaves the loss of the backend to the run', async () => {
