@@ -43,7 +43,7 @@ const MOST_NAMED = 4;
 
 /** In the order of the first run's settings, the seed last; empty for one run. An argument of the environment is named once, although an evaluation records it twice. */
 export function differingSettings(runs: readonly RecordedSettings[]): DifferingSetting[] {
-  const flat = runs.map((settings) => new Map(flattened(settings, '')));
+  const flat = runs.map((settings) => new Map(flattenedSettings(settings)));
   const keys = [...new Set(flat.flatMap((settings) => [...settings.keys()]))].filter((key) => !PLACES.test(key));
   const seen = new Set<string>();
   const differing = keys.flatMap((key) => {
@@ -85,7 +85,7 @@ export function runLabels(runs: readonly NamedRun[]): string[] {
 
 /** Equal for runs that differ in nothing but their seed. */
 export function seedlessSettings(settings: RecordedSettings): string {
-  const kept = flattened(settings, '').filter(([key]) => key !== 'seed' && !PLACES.test(key));
+  const kept = flattenedSettings(settings).filter(([key]) => key !== 'seed' && !PLACES.test(key));
   return canonicalJson(Object.fromEntries(kept));
 }
 
@@ -98,10 +98,11 @@ export function settingLabel(settings: readonly LabelledSetting[]): string {
 /**
  * Leaves as canonical JSON. Null and absent are the same but in `sampling_args`, where null leaves a field of the request out and an absent one is the environment's.
  */
-function flattened(settings: RecordedSettings, path: string): [key: string, value: string][] {
+/** Dotted keys and values in JSON; a setting without a value is left out. @param path of the table, with a dot at its end. @default the whole configuration */
+export function flattenedSettings(settings: RecordedSettings, path = ''): [key: string, value: string][] {
   return Object.entries(settings).flatMap(([name, value]): [string, string][] => {
     if (value === undefined || (value === null && path !== 'sampling_args.')) return [];
-    if (isObject(value)) return flattened(value, `${path}${name}.`);
+    if (isObject(value)) return flattenedSettings(value, `${path}${name}.`);
     return [[`${path}${name}`, canonicalJson(value)]];
   });
 }

@@ -85,7 +85,9 @@ export interface TrainingRun {
   readonly evaluation: Environment;
   /** The settings that a resume changed, such as `optimizer.learning_rate from 0.001 to 0.0005`. @default none */
   readonly changes?: readonly string[];
-  /** Plays evaluations after the last checkpoint again, because an earlier process recorded them at another temperature. @default false */
+  /** A number for what evaluations are played with: the environment and its files, temperature and rows. Those with different numbers are not compared. @default they are */
+  readonly evaluationSetup?: number;
+  /** Plays evaluations from the last checkpoint on again, because an earlier process recorded them with another setup. @default false */
   readonly isEvaluatedAgain?: boolean;
   /** The steps after the last checkpoint lead to other weights than those that an earlier process evaluated, because a resume changed how they update. @default false */
   readonly isUpdatedOtherwise?: boolean;

@@ -43,6 +43,7 @@ export interface SmallRunOptions {
   /** Called for every generation; may throw what a client may throw. */
   readonly onTurn?: (turn: ScriptedTurn) => Promise<void> | void;
   readonly environment?: Environment;
+  readonly evaluationSetup?: number;
   readonly isEvaluatedAgain?: boolean;
   readonly isUpdatedOtherwise?: boolean;
   readonly createSource?: CreateSource;
@@ -80,6 +81,7 @@ export async function trainSmall(path: string, options: SmallRunOptions): Promis
     directory,
     environment,
     evaluation: environment,
+    ...(options.evaluationSetup === undefined ? {} : { evaluationSetup: options.evaluationSetup }),
     isEvaluatedAgain: options.isEvaluatedAgain ?? false,
     isUpdatedOtherwise: options.isUpdatedOtherwise ?? false,
     servers: options.servers ?? { replicas: ['memory'], revive: async () => {} },

@@ -17,7 +17,7 @@ import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { RUBRIC_PREFIX } from '../../trainer/records/metrics.ts';
 import { stepName } from '../../trainer/records/step-file.ts';
 import { readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
-import { evaluationPlacer } from '../../trainer/records/usable-version.ts';
+import { evaluationPlacer, newestEvaluations } from '../../trainer/records/usable-version.ts';
 import { type MetricsRow, metricValue } from '../../trainer/training-observer.ts';
 import { workOf } from '../training/training-summary.ts';
 
@@ -138,7 +138,7 @@ async function readTraining(directory: string, metric: string): Promise<Compared
 /** Those that the version which their step left has played, the last one of each step. */
 function ownEvaluations(rows: readonly MetricsRow[]): readonly MetricsRow[] {
   const place = evaluationPlacer();
-  const own = rows.filter((row) => place(row) === row && row.kind === 'evaluation');
+  const own = newestEvaluations(rows).filter((row) => place(row) === row && row.kind === 'evaluation');
   return [...new Map(own.map((row) => [row.step, row])).values()].toSorted((a, b) => a.step - b.step);
 }
 

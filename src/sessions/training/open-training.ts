@@ -42,7 +42,7 @@ import { trainingCost } from './training-cost.ts';
 export interface OpenTrainingOptions {
   readonly config: TrainingConfig;
   /** What a resume changed. @default nothing */
-  readonly changed?: Pick<TrainingRun, 'changes' | 'isEvaluatedAgain' | 'isUpdatedOtherwise'>;
+  readonly changed?: Pick<TrainingRun, 'changes' | 'evaluationSetup' | 'isEvaluatedAgain' | 'isUpdatedOtherwise'>;
   readonly directory: TrainingDirectory;
   /** An environment that is already loaded, and that stays open. @default the one that the configuration names */
   readonly environment?: Environment;

@@ -11,6 +11,7 @@ import type { RoleStats } from '../../schemas/role-stats.ts';
 import type { RunCost } from '../../schemas/run-cost.ts';
 import { folderOfName, givenRunName } from '../../schemas/run-name.ts';
 import { withLocalBase } from '../policy/local-base.ts';
+import { evaluationSetup, isEvaluated } from './evaluation-setup.ts';
 import { compareInputs, type ComparedInputs, trainingInputs } from './training-inputs.ts';
 import { modelFolder } from '../policy/model-folder.ts';
 import type { OpenedTraining } from './open-training.ts';
@@ -132,7 +133,10 @@ interface Run {
 
 async function runIn(directory: TrainingDirectory, { setup, config, inputChanges }: Run, host: TrainingHost): Promise<EndedTraining> {
   const attempt = attemptName(config.name);
-  directory.keepInputs(await trainingInputs(setup.wire, modelFolder(config.model.path, host.variables), directory.run.inputs));
+  const { inputs: before } = directory.run;
+  const inputs = await trainingInputs(setup.wire, modelFolder(config.model.path, host.variables), before);
+  directory.keepInputs(inputs);
+  const evaluatedWith = evaluationSetup(setup.wire, inputs);
   await directory.beginAttempt({ id: attempt, startedAt: new Date(), packageVersion: packageVersion() });
   const { paths } = directory;
   const watch = await host.watch(directory);
@@ -147,7 +151,9 @@ async function runIn(directory: TrainingDirectory, { setup, config, inputChanges
       config,
       changed: {
         changes: [...setup.changes.filter(({ key }) => key !== 'name').map((change) => host.redact(differenceText(change))), ...inputChanges],
-        isEvaluatedAgain: setup.changes.some(({ key }) => key === 'evaluation.temperature'),
+        evaluationSetup: evaluatedWith,
+        isEvaluatedAgain:
+          setup.changes.some(({ key }) => isEvaluated(key)) || (before !== undefined && evaluationSetup(setup.wire, before) !== evaluatedWith),
         isUpdatedOtherwise: setup.changes.some(({ key }) => /^(optimizer|algorithm)\.|^sft\.learning_rate$/.test(key)),
       },
       directory,

@@ -7,12 +7,14 @@ import { isDiskFull } from '../../files/disk-full.ts';
 import { replaceFile } from '../../files/json-lines.ts';
 import { supervisedSteps } from '../config/training-schedule.ts';
 import { type BestMetric, bestRecord, type BestVersion, isBetter, measuredVersions, readBest } from '../records/best-version.ts';
+import { comparableEvaluations } from '../records/usable-version.ts';
 import type { RunRecords } from '../records/run-records.ts';
+import type { MetricsRow } from '../training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../training-session.ts';
 import { systemText } from '../../files/system-text.ts';
 
 export interface BestAdapterParts {
-  readonly run: Pick<TrainingRun, 'config' | 'directory'>;
+  readonly run: Pick<TrainingRun, 'config' | 'directory' | 'evaluationSetup'>;
   readonly records: Pick<RunRecords, 'report' | 'rows' | 'missingRows' | 'checkpoints'>;
   readonly session: Pick<TrainingSession, 'backend'>;
   /** The run validates on demonstrations. */
@@ -38,7 +40,7 @@ export class BestAdapter {
       if (value === null || !Number.isFinite(value) || !this.#isAsked(found)) return;
       const best = { ...found, value };
       const save = async (directory: string) => void (await this.#parts.session.backend.saveAdapter(directory));
-      if (this.#beatsStart(best) && isBetter(best, readBest(this.#paths.best))) await this.#keep(best, save);
+      if (this.#beatsStart(best) && isBetter(best, this.#rivalIn(readBest(this.#paths.best)))) await this.#keep(best, save);
     });
   }
 
@@ -63,15 +65,19 @@ export class BestAdapter {
     const { best } = this.#paths;
     if (run.config.checkpoint.best === 'none') return;
     const kept = readBest(best);
-    const measured = measuredVersions(records.rows).filter((each) => this.#isAsked(each) && this.#beatsStart(each));
-    const isRecorded = kept === null || measured.some((each) => isSame(each, kept));
-    const found = await this.#inCheckpoint(isRecorded ? measured.filter((each) => isBetter(each, kept)) : measured);
+    const rival = this.#rivalIn(kept);
+    const measured = measuredVersions(this.#comparable).filter((each) => this.#isAsked(each) && this.#beatsStart(each));
+    const isRecorded = rival === null || measured.some((each) => isSame(each, rival));
+    const found = await this.#inCheckpoint(isRecorded ? measured.filter((each) => isBetter(each, rival)) : measured);
     // A measurement that was lost with metrics.jsonl is no reason to delete an adapter.
-    if (found === null && (isRecorded || records.missingRows(kept.step).length > 0)) return;
+    if (found === null && (kept === null || isRecorded || records.missingRows(kept.step).length > 0)) return;
     if (found === null) await rm(best, { recursive: true });
     else await this.#keep(found.version, (directory) => cp(found.adapter, directory, { recursive: true }));
     const now = found === null ? 'the next measurement chooses it again' : `it now holds the adapter of step ${found.version.step}`;
-    const before = isRecorded ? 'best/ lacked the best adapter' : `best/ held the adapter of step ${kept.step}, whose measurement is not recorded`;
+    const before =
+      kept === null || isRecorded
+        ? 'best/ lacked the best adapter'
+        : `best/ held the adapter of step ${kept.step}, whose measurement is not recorded`;
     records.report({ kind: 'note', message: `${before}: ${now}` });
   }
 
@@ -112,10 +118,22 @@ export class BestAdapter {
   /** A version that plays no better than the one that the run started from is not kept as the best. */
   #beatsStart(found: BestVersion): boolean {
     if (found.metric !== 'reward_mean') return true;
-    const { rows } = this.#parts.records;
-    const start = measuredVersions(rows).find(({ metric, version }) => metric === 'reward_mean' && version === 0);
+    const start = measuredVersions(this.#comparable).find(({ metric, version }) => metric === 'reward_mean' && version === 0);
     // A start that was lost with metrics.jsonl is beaten by nothing; a run that does not measure its start loses none.
     return start === undefined ? this.#parts.records.missingRows(found.step).length === 0 : isBetter(found, start);
+  }
+
+  /** The rows without the evaluations of another setup: the environment's module may be corrected between two processes. */
+  get #comparable(): readonly MetricsRow[] {
+    const { run, records } = this.#parts;
+    return comparableEvaluations(records.rows, run.evaluationSetup ?? null);
+  }
+
+  /** The kept version that another one must beat. One that was measured with another setup stays only until the first measurement with this one. */
+  #rivalIn(kept: BestVersion | null): BestVersion | null {
+    if (kept === null || kept.metric !== 'reward_mean') return kept;
+    const isKept = (each: BestVersion) => isSame(each, kept);
+    return !measuredVersions(this.#comparable).some(isKept) && measuredVersions(this.#parts.records.rows).some(isKept) ? null : kept;
   }
 
   get #paths() {

@@ -8,7 +8,7 @@ import { totalSteps } from '../config/training-schedule.ts';
 import type { MetricsRow } from '../training-observer.ts';
 import type { TrainingRun } from '../training-session.ts';
 import type { Trajectory } from '../trajectory.ts';
-import { isOwnEvaluation } from '../records/usable-version.ts';
+import { comparableEvaluations, isOwnEvaluation } from '../records/usable-version.ts';
 
 interface EvaluationParts {
   readonly play: (plan: SamplingPlan) => Promise<SampledBatch>;
@@ -42,14 +42,21 @@ export class Evaluation {
       const trajectories = step < from ? null : await recordedRollouts(evaluationPlan(run, records, step));
       if (trajectories !== null) recorded.set(step, playedBy(trajectories));
     }
+    const others = records.rows.length - comparableEvaluations(records.rows, run.evaluationSetup ?? null).length;
+    if (run.isEvaluatedAgain === true && others > 0)
+      records.report({
+        kind: 'note',
+        message: `${others === 1 ? 'The evaluation' : `The ${others} evaluations`} so far ${others === 1 ? 'was' : 'were'} played with another environment, temperature or other rows, so later ones are compared neither with ${others === 1 ? 'it' : 'them'} nor with the start`,
+      });
     return new Evaluation(run, records, parts, recorded);
   }
 
   /** @param version the one that the step left: no other can be evaluated in its place */
   isDue(step: number, version: number): boolean {
     const { every } = this.#run.config.evaluation;
+    const rows = comparableEvaluations(this.#records.rows, this.#run.evaluationSetup ?? null);
     const isOwn = (row: MetricsRow) => row.kind === 'evaluation' && row.step === step && isOwnEvaluation(row, version);
-    if (every === 0 || this.#records.rows.some(isOwn)) return false;
+    if (every === 0 || rows.some(isOwn)) return false;
     return step % every === 0 || step === totalSteps(this.#run.config);
   }
 
@@ -76,7 +83,9 @@ export class Evaluation {
     const values = evaluationValues(trajectories);
     const by = playedBy(trajectories);
     if (by === version) await this.#best.offer({ metric: 'reward_mean', step, version, value: values['reward_mean'] ?? null });
-    this.#records.row({ kind: 'evaluation', step, values: { ...values, policy_version: by, evaluation_seconds: seconds } });
+    const { evaluationSetup: setup } = this.#run;
+    const playedWith = setup === undefined ? {} : { evaluation_setup: setup };
+    this.#records.row({ kind: 'evaluation', step, values: { ...values, policy_version: by, ...playedWith, evaluation_seconds: seconds } });
   }
 
   /** Rollouts of another version, from before a publish failed, are not part of this version's evaluation. */

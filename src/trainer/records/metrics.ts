@@ -186,6 +186,8 @@ export const EVALUATION_METRICS: readonly MetricDefinition[] = [
   }),
   ...define('count', {
     policy_version: 'Version that was evaluated.',
+    evaluation_setup:
+      'A number for what the evaluation was played with: the environment with its arguments and files, the models of roles, the temperature and the rows. Summary, plot, card, comparison and `best/` leave out evaluations with another number than the newest.',
     rollouts: 'Finished rollouts.',
     rollouts_failed: 'Failed rollouts; no mean includes them.',
     rollouts_unplayed: 'Failed rollouts in which the policy had no room for a first token; `rollouts_failed` counts them too.',

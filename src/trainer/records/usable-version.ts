@@ -93,11 +93,21 @@ export function evaluationPlacer(): <T extends MetricsRow>(row: T) => T {
   };
 }
 
-/** The evaluations at the steps of the versions that played them, one for each step: the version's own if there is one, else the first. */
+/** The rows without evaluations that are known to have been played with another setup than this one: their rewards have another scale. @param setup null: unknown, so all are kept */
+export function comparableEvaluations<T extends MetricsRow>(rows: readonly T[], setup: number | null): readonly T[] {
+  return setup === null ? rows : rows.filter(({ kind, values }) => kind !== 'evaluation' || (values['evaluation_setup'] ?? setup) === setup);
+}
+
+/** As `comparableEvaluations`, with the setup of the newest evaluation. */
+export function newestEvaluations<T extends MetricsRow>(rows: readonly T[]): readonly T[] {
+  return comparableEvaluations(rows, rows.findLast(({ kind }) => kind === 'evaluation')?.values['evaluation_setup'] ?? null);
+}
+
+/** The evaluations of the newest setup, at the steps of the versions that played them, one for each step: the version's own if there is one, else the first. */
 export function evaluationsOf<T extends MetricsRow>(rows: readonly T[]): T[] {
   const found = new Map<number, { readonly row: T; readonly isOwn: boolean }>();
   const place = evaluationPlacer();
-  for (const row of rows) {
+  for (const row of newestEvaluations(rows)) {
     const placed = place(row);
     if (placed.kind !== 'evaluation') continue;
     const isOwn = placed === row;
@@ -116,5 +126,9 @@ export function isEvaluatedByItself(rows: readonly MetricsRow[], { step, version
 /** The newest evaluation of the version that a step left; null if it was never evaluated. */
 export function evaluationAfter<T extends MetricsRow>(rows: readonly T[], step: number): T | null {
   const version = rows.findLast((row) => row.kind === 'step' && row.step <= step)?.values['policy_version'] ?? step;
-  return rows.findLast((row) => row.kind === 'evaluation' && row.step <= step && (row.values['policy_version'] ?? row.step) === version) ?? null;
+  return (
+    newestEvaluations(rows).findLast(
+      (row) => row.kind === 'evaluation' && row.step <= step && (row.values['policy_version'] ?? row.step) === version,
+    ) ?? null
+  );
 }

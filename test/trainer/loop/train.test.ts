@@ -201,6 +201,30 @@ describe('a run that nothing disturbs', () => {
   });
 });
 
+describe('an environment that is corrected between two processes', () => {
+  it('is evaluated again where the run stands; what was evaluated before chooses no best and is in no curve', async () => {
+    const config = (steps: number) => ({ steps, evaluation: { every: 3 }, checkpoint: { every: 3 } });
+    let calls = 0;
+    const rewarding = (value: number) => worth(() => value + ++calls / 1e6);
+    await run({ config: config(3), environment: rewarding(5), evaluationSetup: 1 });
+    const kept = async () => JSON.parse(await readFile(join(path, 'best/evaluation.json'), 'utf8')) as Record<string, number>;
+    expect((await kept())['reward_mean']).toBeGreaterThan(5);
+    const outcome = await run({ config: config(6), environment: rewarding(1), evaluationSetup: 2, isEvaluatedAgain: true });
+    expect(outcome).toMatchObject({ reason: 'finished', step: 6 });
+    const evaluations = (await rowsOf(path)).filter(({ kind }) => kind === 'evaluation');
+    expect(evaluations.map(({ step, evaluation_setup: setup }) => [step, setup])).toEqual([
+      [0, 1],
+      [3, 1],
+      [3, 2],
+      [6, 2],
+    ]);
+    expect((await kept())['reward_mean']).toBeLessThan(2);
+    expect((await eventsOf(path)).map(({ message }) => message)).toContainEqual(
+      'The 2 evaluations so far were played with another environment, temperature or other rows, so later ones are compared neither with them nor with the start',
+    );
+  });
+});
+
 describe('nothing to learn from', () => {
   it('stops, and never trains, where all rollouts fail again and again', async () => {
     const calls: string[] = [];

@@ -49,11 +49,6 @@ describe('tryLosses', () => {
       /gradient must have a number for each of the 34 tokens, got 1/,
     ],
     ['an error', () => expect.unreachable('no such table'), /failed: .*no such table/],
-    [
-      'a changed batch',
-      (batch: TokenLossBatch) => ZERO({ ...batch, logProbs: batch.logProbs.fill(0) }),
-      /changed logProbs of its batch; make a copy/,
-    ],
   ])('refuses a loss that gives %s, before anything is sampled', async (_, evaluate, message) => {
     const found = tried(evaluate);
     await expect(found).rejects.toThrow(ConfigError);

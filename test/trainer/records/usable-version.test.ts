@@ -10,6 +10,21 @@ const row = (kind: MetricsRow['kind'], step: number, version: number | null, rew
 const at = (rows: readonly MetricsRow[]) => evaluationsOf(rows).map(({ step, values }) => [step, values['reward_mean']]);
 
 describe('evaluationsOf', () => {
+  it('leaves out evaluations of another setup than the newest, and keeps those whose setup is unknown', () => {
+    const played = (step: number, reward: number, setup?: number): MetricsRow => {
+      const { values, ...rest } = row('evaluation', step, step, reward);
+      return { ...rest, values: setup === undefined ? values : { ...values, evaluation_setup: setup } };
+    };
+    const rows = [played(0, 0.1, 7), row('step', 1, 1), played(1, 0.2, 7), played(1, 1.2, 8), row('step', 2, 2)];
+    expect(at(rows)).toEqual([[1, 1.2]]);
+    expect(evaluationAfter(rows, 1)?.values['reward_mean']).toBe(1.2);
+    expect(evaluationAfter(rows.slice(0, 3), 1)?.values['reward_mean']).toBe(0.2);
+    expect(at([played(0, 0.1), row('step', 1, 1), played(1, 0.2, 7)])).toEqual([
+      [0, 0.1],
+      [1, 0.2],
+    ]);
+  });
+
   it('places an evaluation at the step of the version that played it, unless that version has its own', () => {
     const rows = [row('evaluation', 0, 0, 0.1), row('step', 1, 1), row('step', 2, 2), row('evaluation', 2, 1, 0.2), row('step', 3, 3)];
     expect(at([...rows, row('evaluation', 3, 1, 0.3)])).toEqual([
