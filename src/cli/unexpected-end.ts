@@ -8,6 +8,9 @@ import { moduleFault } from '../core/module-fault.ts';
 import { packageRoot } from '../data/package-root.ts';
 import { releaseLocks } from '../files/run-lock.ts';
 
+/** A longer line of a stack is part of a message: no frame. */
+const LONGEST_FRAME = 500;
+
 let listener: ((code: number) => void) | null = null;
 
 /** Gives an end of the process that `expectEnd` did not announce the exit code `code`, and says how it came. */
@@ -42,7 +45,7 @@ function howItEnded(): string {
 export function uncaughtFault(error: unknown): TrainingError | null {
   const frames = (error instanceof Error ? (error.stack ?? '') : '')
     .split('\n')
-    .filter((line) => /^\s+at .*\d+:\d+\)?$/.test(line) && !/[( ]node:/.test(line));
+    .filter((line) => line.length <= LONGEST_FRAME && /^\s+at .*\d+:\d+\)?$/.test(line) && !/[( ]node:/.test(line));
   const own = frames.find((frame) => !isOfPackage(frame));
   if (own === undefined && (frames.length > 0 || (error instanceof Error && 'syscall' in error))) return null;
   const path = own === undefined ? null : /((?:file:\/\/)?\/[^()]*?)(?:\?[^:)]*)?:\d+:\d+\)?$/.exec(own)?.[1];

@@ -102,6 +102,8 @@ export interface OwnCredit {
 
 /** Metrics that such a credit defines. */
 export const CREDIT_PREFIX = 'credit/';
+/** Metrics with this prefix that the run measures, whatever the credit. */
+export const MEASURED_CREDIT = ['credit/turn_reward_mean', 'credit/turns_rewarded'] as const;
 
 /** A trajectory with what a loss needs. */
 export interface TrainingSequence extends Pick<Trajectory, 'ids' | 'images'> {

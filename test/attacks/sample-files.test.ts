@@ -87,10 +87,12 @@ describe('a rollout of an export', () => {
     await expect(source([GOOD, other]).take(1, signal)).rejects.toThrow(/r\.jsonl:2 has the group_id "a", but the example_id "b" and not "a"/);
   });
 
-  it('that stands in a group twice is refused, and one of the same name with other tokens is not', async () => {
-    await expect(source([GOOD, GOOD]).take(1, signal)).rejects.toThrow(/r\.jsonl:2 is the rollout a\/0 again, with the same tokens/);
+  it('that stands in a group twice is refused, and so is one of the same name with other tokens', async () => {
+    await expect(source([GOOD, GOOD]).take(1, signal)).rejects.toThrow(/r\.jsonl:2 is the rollout a\/0 of line 1 again, with the same tokens/);
     const again = { ...GOOD, token_ids: [1, 2, 4] };
-    expect((await source([GOOD, again]).take(1, signal)).trajectories.map(({ rolloutId }) => rolloutId)).toEqual(['a/0', 'a/0#2']);
+    await expect(source([GOOD, again]).take(1, signal)).rejects.toThrow(
+      /r\.jsonl:2 has the rollout_id "a\/0", as line 1 has\. Give each rollout an id of its own/,
+    );
   });
 });
 
@@ -119,9 +121,9 @@ describe('a recorded rollout', () => {
 
   it('of an evaluation is refused by vf-eval -R and vf-export, with its line', async () => {
     using folder = new TemporaryFolder();
-    const line = (id: number, logProb: number) =>
+    const line = (rollout: string, id: number, logProb: number) =>
       JSON.stringify({
-        rollout_id: 'a/0',
+        rollout_id: rollout,
         token_ids: [1, id],
         loss_mask: [0, 1],
         logprobs: [null, logProb],
@@ -132,8 +134,8 @@ describe('a recorded rollout', () => {
         ],
       });
     const read = (id: number, logProb: number) =>
-      readRecords(folder.write('tokens.jsonl', `${line(7, -1)}\n${line(id, logProb)}\n`), TokensSchema, () => {});
-    expect(await read(20, -0.5)).toEqual({ records: 2, endsWhole: true });
+      readRecords(folder.write('tokens.jsonl', `${line('a/0', 7, -1)}\n${line('a/1', id, logProb)}\n`), TokensSchema, () => {});
+    expect(await read(20, -0.5)).toMatchObject({ records: 2, endsWhole: true });
     for (const [id, logProb] of [
       [20, 3],
       [20, -1e308],

@@ -61,7 +61,7 @@ describe('vf-serve environment', () => {
     server.child.kill('SIGINT');
     expect(await server.ended).toEqual([130, null]);
     expect(server.stderr.split('\n').filter((line) => line.includes('fail'))).toEqual([
-      'vf-serve: the rollout row-0/0 failed: RewardError: Reward "broken" failed: division by zero hens <- Error: division by zero hens',
+      'vf-serve: the rollout row-0/0 failed: RewardError: Reward "broken" failed: division by zero hens',
       'vf-serve: 10 rollouts have failed with RewardError (scoring); -v shows each',
     ]);
     expect(server.stderr).not.toContain('    at ');

@@ -245,7 +245,10 @@ describe('vf-rounds run', () => {
   });
 
   it('goes on at once if another process has got the id of a killed command, and refuses a training that ends without a summary', async () => {
-    writeFileSync(join(folder, 'environments/tiny/environment.mjs'), 'export const loadEnvironment = () => process.exit(0);');
+    writeFileSync(
+      join(folder, 'environments/tiny/environment.mjs'),
+      "export const loadEnvironment = () => (process.removeAllListeners('exit'), process.exit(0));",
+    );
     const other = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)', 'vf-train'], { stdio: 'ignore' });
     try {
       const begun = { schema_version: 1, config_sha256: '', package_version: '0', rounds: 1, steps: [] };

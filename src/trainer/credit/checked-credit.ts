@@ -16,9 +16,9 @@ import {
   type CreditBatch,
   type CreditFactory,
   CREDIT_PREFIX,
+  MEASURED_CREDIT,
   type CreditRollout,
 } from '../credit.ts';
-import { STEP_METRICS } from '../records/metrics.ts';
 import { valuesOf, withConstantGroups } from './constant-groups.ts';
 
 /** @param module the name that the user gave, with its key: `./my-credit.ts (algorithm.advantage.use)` */
@@ -156,7 +156,7 @@ function assignmentProblem({ advantages, values = {}, constantReason = '' }: Cre
   if (!isObject(values)) return 'values must be an object of metrics';
   for (const [name, value] of Object.entries(values)) {
     if (!name.startsWith(CREDIT_PREFIX)) return `the value "${name}" must be called "${CREDIT_PREFIX}${name}"`;
-    if (STEP_METRICS.some((metric) => metric.name === name)) return `the value "${name}" is a metric of the run itself; choose another name`;
+    if (MEASURED_CREDIT.some((measured) => measured === name)) return `the value "${name}" is a metric of the run itself; choose another name`;
     if (value !== null && (typeof value !== 'number' || !Number.isFinite(value)))
       return `the value "${name}" must be a finite number, or null if it was not measured; got ${shown(value)}`;
   }

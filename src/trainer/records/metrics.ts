@@ -1,4 +1,4 @@
-import { CREDIT_PREFIX } from '../credit.ts';
+import { CREDIT_PREFIX, MEASURED_CREDIT } from '../credit.ts';
 
 /**
  * Name, unit and definition of every metric of `metrics.jsonl`. The writer accepts no other name, and `docs/metrics.md` is generated from this table. A
@@ -128,11 +128,11 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     rpg_loss: 'The loss `rpg`.',
   }),
   ...define('reward', {
-    'credit/turn_reward_mean':
+    [MEASURED_CREDIT[0]]:
       'Mean reward that the environment gave to turns of finished rollouts; absent if it rewarded none. It is not part of `reward_mean`.',
   }),
   ...define('share', {
-    'credit/turns_rewarded':
+    [MEASURED_CREDIT[1]]:
       'Share of the turns of finished rollouts that the environment gave a reward; absent if it rewarded none, unless the credit is `turns`.',
     clip_fraction: 'Share of trained tokens whose ratio is outside its bounds.',
     clip_fraction_low: 'Share of trained tokens whose ratio is below the lower bound.',
