@@ -118,7 +118,8 @@ describePeer('trl', { quick: true }, () => {
     1_000_000,
   );
 
-  it('samples as the trainer is set, within its limits, and gives it valid rows of rollouts that failed', async () => {
+  // Skipped with --quick, as are the next one and the example: each starts several trainings or servers.
+  it.skipIf(isQuick)('samples as the trainer is set, within its limits, and gives it valid rows of rollouts that failed', async () => {
     const world = JSON.stringify({ dataset: 'fact-world', corpus: 'fact-world', max_turns: 2 });
     await using working = await serveCommand(['environment', 'search-r1', '-a', world, '--split', 'train', '--tokenizer', 'nano-base']);
     await using failing = await serveWithoutRetriever('nq-mini', ['--tokenizer', 'nano-base']);
@@ -158,7 +159,6 @@ describePeer('trl', { quick: true }, () => {
     );
   });
 
-  // Skipped with --quick, as is the example: each starts several trainings.
   it.skipIf(isQuick)('evaluates on held-out rows while it trains, and does not train on nothing', async () => {
     const world = JSON.stringify({ dataset: 'fact-world', corpus: 'fact-world', max_turns: 2 });
     const serve = (split: string, options: readonly string[]) =>

@@ -1,4 +1,7 @@
-/** Pages found by the vectors of their pictures, which a real vLLM makes with a small random ColQwen3. */
+/**
+ * Pages found by the vectors of their pictures, which a real vLLM makes with a small random ColQwen3.
+ * @module-tag long
+ */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
