@@ -1,4 +1,4 @@
-/** Loaded before a command (`--import`): on SIGUSR2 one of the threads that it started ends, as if it had crashed. */
+/** Loaded before a command (`--import`): on SIGUSR2 the thread that it started last ends, as if it had crashed. The first one watches the event loop; those of the engine come later. */
 import { isMainThread } from 'node:worker_threads';
 
 if (isMainThread) {
@@ -7,5 +7,5 @@ if (isMainThread) {
     threads.push(worker);
     worker.once('exit', () => threads.splice(threads.indexOf(worker), 1));
   });
-  process.on('SIGUSR2', () => void threads[0]?.terminate());
+  process.on('SIGUSR2', () => void threads.at(-1)?.terminate());
 }
