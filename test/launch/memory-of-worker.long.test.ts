@@ -81,7 +81,7 @@ async function configured(args: readonly string[], model: string, checkpointing:
 
 /** Those of the embedded engine have no worker. */
 const FILES = globSync('configs/train/*.toml', { cwd: root })
-  .filter((file) => !/^kind = "embedded"$/m.test(readFileSync(join(root, file), 'utf8')))
+  .filter((file) => !/^(?:kind = "embedded"|preset = "laptop")$/m.test(readFileSync(join(root, file), 'utf8')))
   .toSorted();
 
 // Skipped without a Python that has torch, for the reason in the title.

@@ -16,6 +16,8 @@ import { eventsOf, finalAdapter, newRun, rowsOf, trainSmall } from '../small-run
 
 const CONFIG = {
   steps: 5,
+  // The log-probs of the scripted client are no model's, so their difference means nothing.
+  guards: { max_log_prob_difference: null },
   algorithm: { old_log_probs: 'trainer', minibatches: 2, epochs: 2, kl: { coefficient: 0.01 }, correction: { level: 'token' } },
   optimizer: { learning_rate: 0.002 },
   checkpoint: { every: 2, keep: 2, keep_rollouts: true },
