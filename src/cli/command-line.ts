@@ -62,7 +62,7 @@ export interface CommandContext {
   interruptIsEnd?: boolean;
   /** True once all that the command was asked for is done: a signal that came late then changes no exit code. @default false */
   isDone?: boolean;
-  /** The command that goes on from what is recorded, where a repetition of this one would begin anew. @default none */
+  /** The command that continues from what is recorded, if running this one again would start over. @default none */
   again?: string;
 }
 

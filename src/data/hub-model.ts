@@ -28,7 +28,7 @@ export function parseHubModel(text: string): HubModelName | null {
   return name === undefined || `${name}/${revision}`.includes('..') ? null : { name, revision };
 }
 
-/** Why a name that could be an id of the hub is none: something on this machine that is no folder has the name, or its first part. Null if nothing has. */
+/** Why a name that looks like a hub id is not one: a file on this machine, or something else that is not a folder, has that name or its first part. Null if nothing does. */
 export function namesakeProblem(asked: string): string | null {
   const [there, parent] = [statIfThere(asked), dirname(asked)];
   if (there?.isDirectory() === true) return null;

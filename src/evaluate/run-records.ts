@@ -34,7 +34,7 @@ export async function readMetadata(directory: string): Promise<WireMetadata> {
 
 function missingText(directory: string): string {
   if (!existsSync(directory)) return `The directory ${directory} does not exist. Name the results folder that vf-eval printed`;
-  if (!statIfThere(directory)?.isDirectory()) return `${directory} is not a folder, so it is no run. Name the results folder that vf-eval printed`;
+  if (!statIfThere(directory)?.isDirectory()) return `${directory} is not a folder, so it is not a run. Name the results folder that vf-eval printed`;
   // Only vf-train writes this file.
   if (existsSync(join(directory, 'run.json')))
     return `${directory} is a training run; name the results folder of an evaluation, which vf-eval printed, or one of its evaluations/step-*.jsonl`;

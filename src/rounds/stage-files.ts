@@ -194,7 +194,7 @@ export async function readManifest(path: string): Promise<WireRoundManifest | nu
 
 /**
  * Null for a file of another program, or a folder, that has such a name. Rejects with ConfigError for a manifest of a stage that is damaged, or of another version, and
- * for a file whose writer cannot be told any more: a chain must not lose a stage silently.
+ * for a file that is too damaged to show which program wrote it. A chain must not lose a stage silently.
  */
 export async function readOwnManifest(path: string): Promise<WireRoundManifest | null> {
   if (statIfThere(path)?.isDirectory() === true) return null;

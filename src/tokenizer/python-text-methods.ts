@@ -199,7 +199,7 @@ function placesOf(separator: string, own: string, isLast: boolean): readonly [be
   return [at, at + separator.length];
 }
 
-/** The same for white space, of a text that has none at that end. No pattern finds the last in linear time. */
+/** The same for white space, in text that has none at that end. No pattern finds the last one in linear time. */
 function spacesIn(own: string, isLast: boolean): readonly [begin: number, end: number] {
   if (!isLast) {
     const found = SPACES.exec(own);

@@ -71,7 +71,7 @@ export async function localPolicy(spec: PolicySpec, surroundings: Surroundings):
   return provider === EMBEDDED && model !== undefined ? { ...spec, model: await localModel(model, surroundings) } : spec;
 }
 
-/** The name on the hub of a model that is no folder here; null for a folder, and for what cannot be such a name. Throws ConfigError if something else here has the name. */
+/** The hub id of a model that is not a folder on this machine; null for a folder, and for text that cannot be a hub id. Throws ConfigError if a file or a pipe has that name. */
 function hubName(asked: string): HubModelName | null {
   const name = isFolder(modelPath(asked)) ? null : parseHubModel(asked);
   const problem = name === null ? null : namesakeProblem(asked);

@@ -69,7 +69,7 @@ export class BestAdapter {
     const measured = measuredVersions(this.#comparable).filter((each) => this.#isAsked(each) && this.#beatsStart(each));
     const isRecorded = rival === null || measured.some((each) => isSame(each, rival));
     const found = await this.#inCheckpoint(isRecorded ? measured.filter((each) => isBetter(each, rival)) : measured);
-    // A measurement that was lost with metrics.jsonl is no reason to delete an adapter.
+    // An adapter is not deleted because its measurement was lost with metrics.jsonl.
     if (found === null && (kept === null || isRecorded || records.missingRows(kept.step).length > 0)) return;
     if (found === null) await rm(best, { recursive: true });
     else await this.#keep(found.version, (directory) => cp(found.adapter, directory, { recursive: true }));
