@@ -62,7 +62,8 @@ describe('a chat environment with native tools on a real vLLM', () => {
     }
   });
 
-  it('trains, with the log-probs of the trainer equal to the server’s', async () => {
+  // As train.test.ts does, but through turns of a chat.
+  it('trains, with the log-probs of the trainer equal to the server’s', { tags: 'long' }, async () => {
     const settings = {
       // What the server serves: the preset's own base model is another.
       'model.path': join(ROOT, 'test/models/nano-base'),

@@ -61,9 +61,9 @@ describe.concurrent('VllmProcess with a real vLLM', () => {
     expect(await probePython(PYTHON, { env: process.env, signal })).toEqual({ version: '0.32.0', isCpuBuild: true });
   });
 
-  it('quotes the CPU build, which has no sleep mode', async () => {
+  it('quotes the CPU build, which has no sleep mode', { tags: 'long', timeout: 300_000 }, async () => {
     await expect(VllmProcess.start({ ...options(), sleeps: true })).rejects.toThrow(/Sleep mode is not supported on current platform/);
-  }, 300_000);
+  });
 
   it('serves the flags that the run implies, lacks nothing that vf-doctor looks for, and leaves nothing running', async () => {
     const launch = { ...options(), loraRank: 16, env: { VLLM_SERVER_DEV_MODE: '1' } };
