@@ -24,7 +24,7 @@ export const flagArgument: ArgumentKind<boolean> = { expected: 'true or false', 
  * @example readArguments('my-env', { topk: integerArgument(1) }, { topk: 0 }) // ConfigError: topk must be an integer of at least 1, got 0
  */
 export function integerArgument(least: number): ArgumentKind<number> {
-  return { expected: `an integer of at least ${least}`, accepts: (v): v is number => Number.isInteger(v) && (v as number) >= least };
+  return { expected: `an integer of at least ${least}`, accepts: (v): v is number => Number.isSafeInteger(v) && (v as number) >= least };
 }
 
 /**

@@ -4,6 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { throwIfAborted } from '../core/abort.ts';
+import { repeatedKey } from '../core/repeated-key.ts';
 import { ConfigError } from '../core/errors.ts';
 import { readExactJson } from '../core/read-json.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -165,24 +166,6 @@ function parseLine(text: string, path: string, number: number): ParsedLine | nul
   if (twice === null) return { value };
   const problem = `has the key ${twice} twice`;
   return { problem: `it ${problem}`, error: new ConfigError(`Line ${number} of ${path} ${problem}. Keep the one that counts.`) };
-}
-
-/** Longer lines hold tokens or documents, and are not searched for keys. */
-const MOST_SEARCHED_CHARACTERS = 2 ** 20;
-
-/** The first key, in quotes, that the object in a text has a second time, of which JSON.parse keeps the last alone; null without one. */
-function repeatedKey(text: string): string | null {
-  if (text.length > MOST_SEARCHED_CHARACTERS) return null;
-  const keys = new Set<string>();
-  let depth = 0;
-  for (const [token, key, colon] of text.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?|[{}[\]]/gs)) {
-    if (key === undefined) depth += token === '{' || token === '[' ? 1 : -1;
-    else if (colon !== undefined && depth === 1) {
-      if (keys.has(key)) return key;
-      keys.add(key);
-    }
-  }
-  return null;
 }
 
 /** The fields of a row. Throws ConfigError if it is not an object. */

@@ -129,7 +129,12 @@ function allowedValue(schema: KeySchema): string {
 
 function rangeText({ minimum, exclusiveMinimum, maximum, exclusiveMaximum }: KeySchema): string {
   const low = minimum !== undefined ? `from ${minimum}` : exclusiveMinimum !== undefined ? `above ${exclusiveMinimum}` : null;
-  const high = maximum !== undefined ? `to ${maximum}` : exclusiveMaximum !== undefined ? `below ${exclusiveMaximum}` : null;
+  const high =
+    maximum !== undefined && maximum !== Number.MAX_SAFE_INTEGER
+      ? `to ${maximum}`
+      : exclusiveMaximum !== undefined
+        ? `below ${exclusiveMaximum}`
+        : null;
   if (low === null && high === null) return '';
   if (high === null) return minimum === undefined ? ` ${low}` : ` of at least ${minimum}`;
   return ` ${[low, high].filter((end) => end !== null).join(' ')}`;

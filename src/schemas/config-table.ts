@@ -1,5 +1,5 @@
 /** Building blocks of a configuration schema: keys with type, bounds, default and meaning. */
-import { closed } from './json-schema.ts';
+import { closed, MOST_INTEGER } from './json-schema.ts';
 
 interface Bounds {
   readonly minimum?: number;
@@ -8,8 +8,10 @@ interface Bounds {
   readonly exclusiveMaximum?: number;
 }
 
-export const count = (description: string, value: number, minimum = 1) => ({ type: 'integer', minimum, default: value, description }) as const;
-export const countOrNull = (description: string) => ({ type: ['integer', 'null'], minimum: 1, default: null, description }) as const;
+export const count = (description: string, value: number, minimum = 1) =>
+  ({ type: 'integer', minimum, maximum: MOST_INTEGER, default: value, description }) as const;
+export const countOrNull = (description: string) =>
+  ({ type: ['integer', 'null'], minimum: 1, maximum: MOST_INTEGER, default: null, description }) as const;
 export const number = (description: string, value: number, bounds: Bounds = { minimum: 0 }) =>
   ({ type: 'number', ...bounds, default: value, description }) as const;
 export const numberOrNull = (description: string, value: number | null, bounds: Bounds = { exclusiveMinimum: 0 }) =>

@@ -7,15 +7,17 @@ export const filledText = { type: 'string', minLength: 1 } as const;
 /** The URL of a server that a request names. */
 export const serverUrl = { ...filledText, maxLength: 2048 } as const;
 export const number = { type: 'number' } as const;
-export const integer = { type: 'integer' } as const;
-export const count = { type: 'integer', minimum: 0 } as const;
+/** Beyond it two integers may be one number. */
+export const MOST_INTEGER = Number.MAX_SAFE_INTEGER;
+export const integer = { type: 'integer', minimum: -MOST_INTEGER, maximum: MOST_INTEGER } as const;
+export const count = { type: 'integer', minimum: 0, maximum: MOST_INTEGER } as const;
 /** Whole in this package's files; readers accept any number. Written without a fraction: `1`, not `1.0`. */
 export const seed = { type: ['integer', 'number'] } as const;
-export const atLeastOne = { type: 'integer', minimum: 1 } as const;
+export const atLeastOne = { type: 'integer', minimum: 1, maximum: MOST_INTEGER } as const;
 export const flag = { type: 'boolean' } as const;
 export const textOrNull = { type: ['string', 'null'] } as const;
 export const numberOrNull = { type: ['number', 'null'] } as const;
-export const countOrNull = { type: ['integer', 'null'], minimum: 0 } as const;
+export const countOrNull = { type: ['integer', 'null'], minimum: 0, maximum: MOST_INTEGER } as const;
 export const flagOrNull = { type: ['boolean', 'null'] } as const;
 export const textOrNumber = { type: ['string', 'number'] } as const;
 /** An object with any keys. */

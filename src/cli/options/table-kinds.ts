@@ -1,6 +1,7 @@
 /** The kinds of option whose value is a table: JSON objects, arguments of an environment, numbers by name, HTTP headers, models by role. None of their errors shows a secret. */
 import { ConfigError } from '../../core/errors.ts';
-import { jsonOrText, readJson } from '../../core/read-json.ts';
+import { jsonOrText, readJson, refuseRounded } from '../../core/read-json.ts';
+import { repeatedKey } from '../../core/repeated-key.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { isDeeperThan, MOST_LEVELS, namesPrototype } from '../../schemas/nesting.ts';
 import { mergeRoleTables } from '../../schemas/merge-role-tables.ts';
@@ -41,13 +42,16 @@ function parseObject(word: string, spelling: string, wanted: string): Table {
   const shown = mayHoldSecret ? 'a value that is not shown because it may hold a secret' : word.length > 60 ? `${word.slice(0, 60)}…` : word;
   let value: unknown;
   try {
-    value = readJson(word);
+    value = readJson(word, refuseRounded);
   } catch (cause) {
+    if (cause instanceof RangeError) throw new ConfigError(`${spelling}: ${cause.message}`, { cause });
     const position = / at position (\d+)/.exec(String(cause))?.[1];
     const where = `, which is not valid JSON${position === undefined ? '' : ` from character ${position} on`}`;
     throw new ConfigError(`${spelling} must be ${wanted}, got ${shown}${where}`, { cause });
   }
   if (!isObject(value)) throw wrongValue(spelling, wanted, value, { shown });
+  const twice = repeatedKey(word);
+  if (twice !== null) throw new ConfigError(`${spelling} has the key ${twice} twice. Keep the one that counts.`);
   return levelled(value, spelling);
 }
 

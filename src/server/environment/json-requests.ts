@@ -1,6 +1,5 @@
 /** Reads JSON requests of the environment server within limits, and answers in its form. */
 import type { Context } from 'hono';
-import { readExactJson } from '../../core/read-json.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 import type { XStatic } from 'typebox/schema';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS, type ReadBody } from '../bounded-body.ts';
@@ -8,6 +7,7 @@ import { isJson } from '../door.ts';
 import type { HeldBytes } from '../held-bytes.ts';
 import { EnvironmentRefusal } from './environment-refusal.ts';
 import { PacedTurns } from './paced-turns.ts';
+import { type RequestJson, readRequestJson } from './request-json.ts';
 import { withoutNonFinite } from '../../core/finite-json.ts';
 
 export interface JsonRequestsOptions {
@@ -16,13 +16,17 @@ export interface JsonRequestsOptions {
   readonly bodiesHeld: number;
   /** The account of everything that the server holds. */
   readonly held: HeldBytes;
+  /** As for `readExactJson`. */
+  readonly isWord?: (key: string) => boolean;
 }
 
 export class JsonRequests {
   readonly #budget: BodyBudget;
   readonly #turns = new PacedTurns();
+  readonly #isWord: JsonRequestsOptions['isWord'];
 
-  constructor({ maxBodyBytes, bodiesHeld, held }: JsonRequestsOptions) {
+  constructor({ maxBodyBytes, bodiesHeld, held, isWord }: JsonRequestsOptions) {
+    this.#isWord = isWord;
     this.#budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: bodiesHeld * maxBodyBytes, held, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
   }
 
@@ -38,27 +42,28 @@ export class JsonRequests {
     }
     await this.#turns.next();
     return this.#budget.withBody(c.req.raw, (body) => {
-      const value = parsed(body);
+      const { value, rounded } = parsed(body, this.#isWord);
       const check = schemaCheck(schema);
-      if (!check(value)) throw new EnvironmentRefusal(422, `${schemaProblem(check, 'The body')}. GET /openapi.json describes the request.`);
+      if (!check(value) || !(rounded === value || check(rounded)))
+        throw new EnvironmentRefusal(422, `${schemaProblem(check, 'The body')}. GET /openapi.json describes the request.`);
       return use(value);
     });
   }
 }
 
-function parsed(body: ReadBody): unknown {
+function parsed(body: ReadBody, isWord: JsonRequestsOptions['isWord']): RequestJson {
   if (!body.ok) throw new EnvironmentRefusal(body.status, `${body.detail}.`, { cause: body.cause });
   try {
-    return readExactJson(body.text);
+    return readRequestJson(body.text, isWord);
   } catch {
-    return parsedLoosely(body.text);
+    return parsedLoosely(body.text, isWord);
   }
 }
 
 /** Python writes NaN and infinities, which JSON lacks. They fail their own rollout, not the whole request. */
-function parsedLoosely(text: string): unknown {
+function parsedLoosely(text: string, isWord: JsonRequestsOptions['isWord']): RequestJson {
   try {
-    return readExactJson(withoutNonFinite(text));
+    return readRequestJson(withoutNonFinite(text), isWord);
   } catch (cause) {
     throw new EnvironmentRefusal(422, `The body is not JSON: ${(cause as Error).message}.`, { cause });
   }

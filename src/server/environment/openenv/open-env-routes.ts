@@ -8,6 +8,7 @@ import { JsonRequests } from '../json-requests.ts';
 import type { ServedEnvironment } from '../served-environment.ts';
 import { taskOf } from '../task-page.ts';
 import type { HttpSessions } from './http-sessions.ts';
+import { isWord } from './text-action.ts';
 import { countText } from '../../../core/count-text.ts';
 
 export interface OpenEnvRoutesOptions {
@@ -28,7 +29,7 @@ const MOST_TASKS = 10_000;
 const JSON_TYPE = { 'content-type': 'application/json' };
 
 export function openEnvRoutes(app: Hono, { served, sessions, version, held }: OpenEnvRoutesOptions): void {
-  const requests = new JsonRequests({ maxBodyBytes: MOST_BODY_BYTES, bodiesHeld: BODIES_HELD, held });
+  const requests = new JsonRequests({ maxBodyBytes: MOST_BODY_BYTES, bodiesHeld: BODIES_HELD, held, isWord });
   app.post('/reset', (c) =>
     requests.read(c, { schema: wire.ResetDataSchema, use: async (data) => line(c, wire.resetAnswerLine(await sessions.reset(data))) }),
   );

@@ -10,6 +10,9 @@ export interface TextAction {
 
 const KEYS = ['text', 'metadata'];
 
+/** Under this key a number stands for a model's words, of which every digit counts: 12345678901234567890, or 1.0. */
+export const isWord = (key: string): boolean => key === 'text';
+
 /** Reads an action. A client that tries to read a model's words as JSON sends `42` for "42", so numbers and booleans are words too. Throws WireError. */
 export function textAction(action: unknown): TextAction {
   if (!isObject(action)) throw refused(`The action is ${kindOf(action)}.`);
