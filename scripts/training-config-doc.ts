@@ -69,7 +69,7 @@ seeds = [0, 1, 2]                         # or seeds = 3; without it, the seed a
 - \`--dry-run\` lists the runs with their sizes. Flags override the file, but not what it sweeps. \`--name\` and \`--push\` are for one run.
 - Each run has a folder and a name of its own, \`<ablation>: <its settings>\`; \`<output_dir>/train/ablations/<name>--<id>/\` holds \`ablation.json\` (runs, states, reasons) and \`table.md\`. Runs share a policy server only if it already runs (\`-b\`).
 - A run that stops or fails does not end the others. The table shows its reason and no value, and the exit code is 1.
-- \`vf-train FILE -R\` continues the newest ablation of that name: finished runs are not repeated, one that was killed, stopped or failed goes on from its last checkpoint, and combinations that are new in the file are added. \`vf-train -R RUN\` continues one of its runs alone.
+- \`vf-train FILE -R\` continues the newest ablation of that name: finished runs are not repeated, one that was killed, stopped or failed continues from its last checkpoint, and combinations that are new in the file are added. \`vf-train -R RUN\` continues one of its runs alone.
 - \`--json\` prints \`{"ablations": [{"name", "directory", "runs", "comparison"}]}\`: the summary of each run, null for one that failed, and the table.
 `;
 

@@ -4,7 +4,7 @@
     python scripts/gpu-check --only memory --only numbers/qwen3-4b
     python scripts/gpu-check --device cpu --tiny    # the same checks on a CPU, with tiny shapes
 
-Prints each check as it ends, and all results as a Markdown table at the end; --output gets the same as JSON, and a .log next to it what the worker printed. A check that fails, dies or runs out of time is reported, and the others go on.
+Prints each check as it ends, and all results as a Markdown table at the end; --output gets the same as JSON, and a .log next to it what the worker printed. A check that fails, dies or runs out of time is reported, and the others continue.
 Exit codes: 0 if nothing failed; 1 if a check failed or did not end; 2 if nothing could be checked.
 """
 

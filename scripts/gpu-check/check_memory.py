@@ -1,6 +1,6 @@
 """Is the peak memory of a step what the plan says? plan.json holds the estimates of src/launch/memory-estimate.ts.
 
-The estimate without the CUDA context is compared with the peak that torch's allocator counts, 10 % off at most. What the card really gives up, the memory that the
+The estimate without the CUDA context is compared with the peak that torch's allocator counts; it may be off by at most 10 %. What the card really gives up, the memory that the
 allocator reserves and the context, may exceed the whole estimate by the tenth that a plan leaves free.
 """
 

@@ -191,7 +191,7 @@ export class OpenAIChatClient implements PolicyClient {
 
   /** Remarks on what the server does with stop strings. Throws PolicyError for a guess with `strictStops`. */
   #checkStop({ stopIsGuess = false, stopWasIgnored = false }: TextSample, { url }: ChatReplica): void {
-    if (stopWasIgnored) this.#remark(`${url} goes on after a stop string; its texts are cut there.`);
+    if (stopWasIgnored) this.#remark(`${url} continues after a stop string; its texts are cut there.`);
     if (!stopIsGuess) return;
     const unknown = `${url} does not say which stop string ended its text`;
     if (this.#options.strictStops === true)

@@ -242,7 +242,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
   async #step(kept: string, state: S, context: StepContext): Promise<StepResult> {
     state.turns += 1;
     const response = await this.envResponse(kept, state, context);
-    this.#assert(isObject(response), { hook: 'envResponse', returned: response, remedy: 'Return an object, {} to add nothing and go on' });
+    this.#assert(isObject(response), { hook: 'envResponse', returned: response, remedy: 'Return an object, {} to add nothing and continue' });
     const unknown = unknownKeyProblem(response, RESPONSE_KEYS);
     if (unknown !== null) throw new EnvironmentError(`envResponse of the environment ${this.id} returned ${unknown}`, { isOfCode: true });
     const { observation, messages, kind = 'observation', done, next, reward } = response;

@@ -17,7 +17,7 @@ export function checkedStep(result: StepResult): StepResult {
   const { observation, stop, next = {} } = given;
   if (observation !== null && observation !== undefined) checkObservation(observation);
   if (stop !== null && (typeof stop !== 'string' || stop === ''))
-    throw wrong(`step gave the stop condition ${returnedText(stop)}. It must be a string that says why the episode ends, or null if it goes on`);
+    throw wrong(`step gave the stop condition ${returnedText(stop)}. It must be a string that says why the episode ends, or null if it continues`);
   if (!isObject(next)) throw wrong(`step gave ${returnedText(next)} as settings of the next generation. It must be an object with stop or prefill`);
   const { stop: strings, prefill } = next;
   if (strings !== undefined && !(Array.isArray(strings) && strings.every((text) => typeof text === 'string' && text !== '')))

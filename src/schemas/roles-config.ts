@@ -34,7 +34,7 @@ export const roleTableSchema = {
       type: 'object',
       additionalProperties: true,
       description:
-        'Fields of every request, such as { temperature = 0.6, top_p = 0.95 }. They replace those of the environment, which asks greedily unless it says otherwise. "unset" leaves a field out, so that the server uses its own value. Models of the environment itself take none. Default: none.',
+        'Fields of every request, such as { temperature = 0.6, top_p = 0.95 }. They replace those of the environment, whose default is greedy decoding. "unset" leaves a field out, so that the server uses its own value. Models of the environment itself take none. Default: none.',
     },
     reasoning_effort: text('The field of that name: `medium`. Default: not sent.'),
     max_tokens: limit(

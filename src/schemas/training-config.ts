@@ -37,7 +37,7 @@ const launch = table('Starts vLLM as a child process of this run.', {
     false,
   ),
   ready_timeout_s: positive('Deadline for becoming healthy; a large model takes minutes to load.', 900),
-  max_restarts: count('Maximum restarts of each replica by one process after it died.', 5, 0),
+  max_restarts: count('Maximum restarts of each replica after it died, per process of the run.', 5, 0),
 });
 
 const embedded = table("Samples in this process: the embedded engine behind vLLM's routes on loopback. Needs only Node.", {
@@ -58,7 +58,7 @@ const policy = table('The policy server, which samples: exactly one of base_url,
   model: textOrNull("The server's name of the base model. Default: its only model."),
   api_key_var: textOrNull('Environment variable that holds the API key.'),
   keep_adapter: flag(
-    "Leave the last version loaded at base_url when the run ends, under the name in its summary. Otherwise a run unloads all that it has loaded there, because a server's places are few.",
+    'Leave the last version loaded at base_url when the run ends, under the name in its summary. Otherwise a run unloads everything it loaded there, because a server has few adapter slots.',
     false,
   ),
   launch: { ...nullable(launch), default: null },
@@ -91,8 +91,8 @@ const rollouts = table('The rollouts of each step.', {
     { exclusiveMinimum: 0, maximum: 2 },
   ),
   max_tokens: countOrNull("Limit of new tokens per generation. Default: the environment's limit."),
-  timeout_s: numberOrNull('Deadline of one attempt at a rollout, without waits for a slot of a role; null sets none.', 600),
-  max_scoring: countOrNull('Rollouts scored at once, apart from those that are played. Default: max_concurrent.'),
+  timeout_s: numberOrNull('Deadline of one attempt at a rollout, not counting waits for a slot of a role; null sets none.', 600),
+  max_scoring: countOrNull('Rollouts scored at once, in addition to those being played. Default: max_concurrent.'),
   scoring_timeout_s: numberOrNull(
     'Deadline of one attempt at the rewards of a rollout. A wait for a slot of a role does not count, nor do the calls of roles in the `finish` hook: the limits of [roles.*] bound these. Also the deadline of each call of a credit of your own (algorithm.advantage.use). Default: timeout_s.',
     null,
@@ -100,7 +100,7 @@ const rollouts = table('The rollouts of each step.', {
   max_retries: count('Retries of a request after a transient failure.', 3, 0),
   truncated: choice(
     ['train', 'mask'],
-    "Rollouts cut short by a length limit. `train`: like any other (upstream). `mask`: they count in their group, but none of their tokens is trained (DAPO's overlong filtering).",
+    "What happens to rollouts cut short by a length limit. `train`: they train like any other (upstream). `mask`: they count in their group, but none of their tokens is trained (DAPO's overlong filtering).",
   ),
   max_error_rate: share("If a larger share of a step's rollouts failed, the step is sampled again instead of trained on.", 0.1),
   repeat_pause_s: number('Pause before failed rollouts are sampled again; doubles before each further attempt, of five in all.', 5),
@@ -116,7 +116,7 @@ const rollouts = table('The rollouts of each step.', {
   ),
   stale_groups: choice(
     ['drop', 'weight'],
-    'max_staleness of 2 or more: a group that became older than that is dropped, or its advantages are multiplied by max_staleness / age.',
+    'With max_staleness of 2 or more: a group that grew older than that is dropped, or its advantages are multiplied by max_staleness / age.',
   ),
 });
 
@@ -137,7 +137,7 @@ const backend = table('The gradient backend.', {
     ...nullable({ type: 'array', minItems: 1, items: { type: 'string', pattern: '^(cpu|cuda:\\d+)$', title: 'devices (cpu or cuda:N)' } }),
     default: null,
     description:
-      'torch: several devices in place of `device`, ["cuda:1", "cuda:2"]: a process for each, which divide every micro-batch by whole sequences. max_tokens is for all of them together. Default: none.',
+      'torch: several devices in place of `device`, ["cuda:1", "cuda:2"]: one process per device; whole sequences of every micro-batch are divided between them. max_tokens is for all of them together. Default: none.',
   },
   sharding: choice(
     ['auto', 'none', 'full'],
@@ -199,11 +199,11 @@ const checkpoint = table('Checkpoints.', {
     'What chooses the adapter that is kept in best/. auto: of steps on rollouts the evaluation reward, of supervised steps the loss on rows held out; nothing without either.',
   ),
   keep_rollouts: flag(
-    'Keep the rollouts of every step to read, those before the oldest kept checkpoint compressed. False: only those since then, which a resume may need.',
+    'Keep the rollouts of every step for reading; those before the oldest kept checkpoint are compressed. False: keep only those since that checkpoint, which a resume may need.',
     true,
   ),
   max_rollouts_gb: positive(
-    'Bound of the kept rollouts in GB (10⁹ bytes). Beyond it, the oldest are thinned: first they lose token ids and log-probs, then steps are left out. Files that a resume may need always stay.',
+    'Size limit of the kept rollouts, in GB (10⁹ bytes). Beyond it, the oldest are thinned: first they lose token ids and log-probs, then steps are left out. Files that a resume may need always stay.',
     4,
   ),
 });
@@ -221,7 +221,7 @@ const guards = table('Conditions under which a run stops or warns by itself.', {
     { minimum: 0 },
   ),
   max_log_prob_difference: numberOrNull(
-    'Alarm above this mean |Δ log-prob| between server and trainer on freshly sampled tokens, in nats. The default is far above what quantisation or another kernel makes of it.',
+    'Alarm above this mean |Δ log-prob| between server and trainer on freshly sampled tokens, in nats. The default is far above the difference that quantisation or another kernel causes.',
     1,
   ),
   max_cost: numberOrNull(
@@ -241,7 +241,7 @@ const wandb = table('Writes the metrics as a run of Weights & Biases, in its off
   tags: { ...anyOf(filledListOf(filledText), { type: 'null' }), default: null, description: 'Tags of the run. Default: none.' },
 });
 
-const logging = table('Outputs for metrics in addition to metrics.jsonl.', {
+const logging = table('Where metrics go in addition to metrics.jsonl.', {
   tensorboard: flag("Write TensorBoard's event files, into tensorboard/ in the run's folder.", false),
   wandb: { ...nullable(wandb), default: null },
 });

@@ -76,6 +76,6 @@ export function changedInputs(before: NamedInputs, now: NamedInputs, isOther: (k
 
 /** @param allow what the caller must do to go on with the new files, such as `add --allow-changes`; null if nothing allows it */
 export function otherInputsError(text: string, allow: string | null): ConfigError {
-  const goOn = allow === null ? '' : ` ${allow} to go on with the new ones,`;
+  const goOn = allow === null ? '' : ` ${allow} to continue with the new ones,`;
   return new ConfigError(`A resumed run must have the inputs that it began with, but ${text}. Restore the files,${goOn} or start a new run.`);
 }

@@ -32,7 +32,7 @@ export const SKIP_REMEDIES: Readonly<Record<SkipKind, string>> = {
   empty: 'Correct the source: its take returned no trajectories, or all of them among discarded',
   constant: 'Sample more rollouts per row (-r), raise rollouts.temperature, or use easier rows (harder ones if all are solved)',
   cut: 'Give generations more tokens (--max-tokens, rollouts.max_tokens) in a new run, or raise the limits or the turns of the environment',
-  collapsed: 'Start a new run with a lower learning rate (--lr): this one goes on from the collapsed policy',
+  collapsed: 'Start a new run with a lower learning rate (--lr): this one continues from the collapsed policy',
   failed: 'The alarms in events.jsonl have the errors: correct their cause',
   unplayed: 'Shorten the prompts (shorter rows, fewer or shorter passages), or give the policy a larger window: the error of these rollouts says how',
   masked: 'Raise rollouts.max_tokens or the turns of the environment, or train on rollouts that were cut short (rollouts.truncated = "train")',

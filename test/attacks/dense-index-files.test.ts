@@ -1,4 +1,4 @@
-/** Dense indexes that were damaged or written to do harm, and servers of embeddings that answer without end. */
+/** Dense indexes that were damaged or written to do harm, and embedding servers whose replies never end. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -41,7 +41,7 @@ describe('vf-eval -R', () => {
     expect(await play(2, '-R')).toMatchObject({
       code: 2,
       stderr: expect.stringContaining(
-        'env_args.corpus names other contents than before: corpus.jsonl changed. Restore the files, add --allow-changes to go on',
+        'env_args.corpus names other contents than before: corpus.jsonl changed. Restore the files, add --allow-changes to continue',
       ),
     });
     expect(await play(2, '-R', '--allow-changes')).toMatchObject({

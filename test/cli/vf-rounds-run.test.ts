@@ -168,7 +168,7 @@ describe('vf-rounds run', () => {
   });
 
   it(
-    'keeps a checkpoint at one Ctrl-C, which a terminal sends to the training too, and says how to go on',
+    'keeps a checkpoint at one Ctrl-C, which a terminal sends to the training too, and says how to continue',
     { tags: 'long', timeout: 300_000 },
     async () => {
       writeFileSync(join(folder, 'rounds.toml'), CONFIG.replace('"--steps", "2"', '"--steps", "12"'));
@@ -190,7 +190,7 @@ describe('vf-rounds run', () => {
       expect(readdirSync(join(run!, 'checkpoints'))).toContainEqual(expect.stringMatching(/^step-\d+$/));
       expect([...readdirSync(run!), ...readdirSync(join(folder, 'out'))].filter((name) => name.startsWith('.lock'))).toEqual([]);
       expect(stderr).not.toContain('vf-train -R');
-      expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^vf-rounds run: stopped; go on with node .*vf-rounds\.js run rounds\.toml$/);
+      expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^vf-rounds run: stopped; continue with node .*vf-rounds\.js run rounds\.toml$/);
 
       // state.json says how the step was made: by the first command, with the time of both processes.
       const goneOn = await rounds();
@@ -398,7 +398,7 @@ describe('vf-rounds run', () => {
     expect(extracted).toBe('0 to candidates.jsonl in out/round-1/sft-data');
     expect(count).toMatch(/^[1-9]/);
     expect(form).toMatch(/^in (each|\d+), a turn does not think and then act \(<search>, <bbox> or <search_complete>\)/);
-    expect(said('run:')).toEqual(['round 1 has no demonstrations; the next one goes on from its focused training', count, form]);
+    expect(said('run:')).toEqual(['round 1 has no demonstrations; the next one continues from its focused training', count, form]);
     expect(stderr).not.toContain('no rare successes');
   });
 

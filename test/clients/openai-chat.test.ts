@@ -236,7 +236,7 @@ describe('OpenAIChatClient', () => {
     expect((await reading(completion('', { message }), [])).text).toBe('');
   });
 
-  test('cuts where a server goes on after a stop string', async () => {
+  test('cuts where a server continues after a stop string', async () => {
     const sample = await reading(completion('<search> q </search> and more', { finish_reason: 'length' }), stops);
     expect(sample).toMatchObject({ text: '<search> q </search>', finish: 'stop', stopReason: '</search>', stopWasIgnored: true });
   });

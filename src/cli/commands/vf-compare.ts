@@ -46,8 +46,8 @@ export const vfCompare = defineCommand({
   options: table({
     metric: text('what to compare: the reward or a metric', { placeholder: 'NAME', default: 'reward' }),
     allPairs: flag('compare every run with every other one'),
-    byId: flag('take rows with the same id for the same row, whatever they hold'),
-    rows: wholeNumber('rows to show in which runs differ', { to: 1_000_000, default: 5 }),
+    byId: flag('match rows by id alone, even if their contents differ'),
+    rows: wholeNumber('number of rows to show where runs differ', { to: 1_000_000, default: 5 }),
     seed: wholeNumber('seed of the bootstrap', { to: 2 ** 32 - 1, default: 0 }),
     resamples: wholeNumber('draws of the bootstrap', { from: 100, to: 1_000_000, otherwise: '10,000, fewer for very many rows' }),
     ...JSON_OBJECT,

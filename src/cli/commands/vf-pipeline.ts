@@ -36,7 +36,7 @@ docs/pipelines.md has all tools, and what differs from UltraRAG.`;
 const RUN_NOTES = `
 Results go to <output folder>/pipelines/<name>/<run>: calls.jsonl has every call
 with its reply, appended as it ends, and result.json all variables at the end.
-A run that was stopped or killed goes on with -R and asks for no reply twice.
+A run that was stopped or killed continues with -R and asks for no reply twice.
 
 A question whose generation fails after its retries is left out of later steps
 and of every mean, and counted. Exit codes: 0 done, 1 failed while running, 2
@@ -47,13 +47,13 @@ const FILE = { file: argument('the pipeline, a YAML file', { completion: 'files'
 
 const OPTIONS = table({
   set: texts('set a parameter, in YAML; further dots lead into tables', { placeholder: 'SERVER.KEY=VALUE' }),
-  tools: oneOf(TOOLS_VERSIONS, 'whose tools are meant, of UltraRAG 2.0 or 3.0', { otherwise: 'by the steps' }),
+  tools: oneOf(TOOLS_VERSIONS, 'the UltraRAG version whose tools the file uses', { otherwise: 'inferred from the steps' }),
   ...VERBOSE,
 });
 
 const RUN_OPTIONS = table({
   ...RUNS_FOLDER,
-  resume: optionalFolder('go on with a run: the one in the folder, or the newest incomplete one', { letter: 'R' }),
+  resume: optionalFolder('continue a run: the one in DIR, or the newest incomplete one', { letter: 'R' }),
   ...MAX_WAIT,
   json: flag('the result as one JSON object on stdout'),
   ...STRICT_STOPS,
@@ -72,7 +72,7 @@ export type PipelineRunOptions = OptionValues<typeof RUN_OPTIONS>;
 
 const build = defineCommand({
   name: 'vf-pipeline build',
-  summary: 'Writes the parameters of a pipeline next to it: those that are set stay.',
+  summary: 'Writes the parameter file of a pipeline next to it: values already set are kept.',
   examples: [['vf-pipeline build examples/search_o1.yaml', 'writes examples/parameter/search_o1.yaml']],
   arguments: FILE,
   options: CHECK_OPTIONS,
@@ -96,7 +96,7 @@ const run = defineCommand({
 const check = defineCommand({
   name: 'vf-pipeline check',
   summary: 'Checks a pipeline, its parameters and the files that they name.',
-  examples: [['vf-pipeline check examples/search_o1.yaml', 'finds faults, starts and asks no server']],
+  examples: [['vf-pipeline check examples/search_o1.yaml', 'finds faults without starting or calling a server']],
   arguments: FILE,
   options: CHECK_OPTIONS,
   run: async ({ arguments: { file }, options, context }) => (await import('../pipeline/check-pipeline.ts')).checkPipeline(file, options, context),

@@ -14,8 +14,8 @@ is. Another judge, other weights or another rubric make a new run next to the
 old one.
 
 A rubric is a module with export const rubric = new Rubric({ funcs: [...] }).
-If vf-score is killed, the same command goes on from there. The files of the run
-change only at the end, each by a rename. docs/score.md says more.`;
+If vf-score is killed, the same command continues from there. The files of the
+run change only at the end, each by a rename. docs/score.md says more.`;
 
 const OPTIONS = groups({
   Scores: {

@@ -75,7 +75,10 @@ export const vfTrain = defineCommand({
     ['vf-train search-r1 -m nano-base --sft good.jsonl --embedded', 'supervised steps; without --embedded, --launch or -b nothing is played'],
     ['vf-train search-r1 --preset laptop --set algorithm.loss.use=./my-loss.ts', 'minimises a loss of your own (docs/training-joints.md)'],
     ['vf-train search-r1 -m M --launch --preset tinker --lr 2e-5 --show-config', 'prints every setting and its source'],
-    ['vf-train run.toml --set backend.device= --set backend.devices=[0,1]', 'replaces a setting of the file by another that excludes it'],
+    [
+      'vf-train run.toml --set backend.device= --set backend.devices=[0,1]',
+      'unsets a setting of the file, and sets one that cannot be combined with it',
+    ],
     ['vf-train search-r1 --preset laptop --push me/searcher', 'uploads the adapter and its model card to the Hugging Face hub'],
     ['vf-train configs/train/two-learning-rates.toml', 'six short runs: two learning rates with three seeds each, and a table'],
     ['vf-train -R outputs/train/<run>', 'continues from the last checkpoint, to the same weights'],

@@ -71,7 +71,7 @@ export const EVAL_OPTIONS = groups({
     timeout: number('seconds per rollout, 0 for no limit', { from: 0, placeholder: 'S', otherwise: '0' }),
     maxRetries: wholeNumber('retries after a transient failure', { otherwise: '3' }),
     ...MAX_WAIT,
-    maxCost: number('begin no further rows once the run has cost this many US dollars; needs prices in endpoints.toml', {
+    maxCost: number('start no further rows once the run has cost this many US dollars; needs prices in endpoints.toml', {
       above: 0,
       placeholder: 'USD',
       otherwise: 'no limit',
@@ -87,7 +87,7 @@ export const EVAL_OPTIONS = groups({
     }),
     stateColumns: names("keys of the episode's state to save as columns", { letter: 'C' }),
     resume: optionalFolder('continue a run: the one in DIR, or the newest that matches', { letter: 'R' }),
-    allowChanges: flag('with -R: go on although files that the settings name, such as an adapter or a corpus, have other contents'),
+    allowChanges: flag('with -R: continue even if files that the settings name, such as an adapter or a corpus, have changed'),
   },
   [DISPLAY]: {
     abbreviatedSummary: flag('figures only, no transcript', { letter: 'A' }),

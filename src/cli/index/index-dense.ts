@@ -43,7 +43,7 @@ export async function indexDense(corpus: string, options: DenseOptions, progress
   const startedAt = performance.now();
   const notices: string[] = [];
   const again = `the same command${force ? ' without --force' : ''}`;
-  context.onInterrupt = () => context.note(`vf-index: stopping; ${again} goes on from here`);
+  context.onInterrupt = () => context.note(`vf-index: stopping; ${again} continues from here`);
   try {
     const manifest = await buildDenseIndex({
       ...corpusOf(corpus, options),

@@ -39,7 +39,7 @@ export const MAX_WAIT = {
 
 export const STRICT_STOPS = {
   strictStops: flag(
-    'end the run if any chat API of it does not say whether a stop string ended its text; without it, that is guessed and counted. By token ids nothing is guessed',
+    'end the run if a chat API does not report whether a stop string ended its text; without this flag the run guesses, and counts the guesses. Token-id APIs always report it',
   ),
 };
 

@@ -53,7 +53,7 @@ export async function runNamedPipeline(named: string, flags: PipelineRunOptions,
       '-R',
       folder,
     ]);
-    context.note(`vf-pipeline: every complete call is kept; to go on: ${again}`);
+    context.note(`vf-pipeline: every complete call is kept; to continue: ${again}`);
     return error instanceof ConfigError ? EXIT.usage : EXIT.failed;
   }
   for (const { router, place, state, rounds } of result.unstopped)

@@ -66,7 +66,7 @@ const FOCUS = table({
   output: outputOption('file for the rows'),
   threshold: number('highest mean of a hard prompt', { from: -1e9, to: 1e9, default: 0.2 }),
   measure: measureOption('reward'),
-  add: texts('rows that are added whole', { placeholder: 'FILE', completion: 'files' }),
+  add: texts('rows to add, all of them', { placeholder: 'FILE', completion: 'files' }),
   exclude: texts(EXCLUDE, { placeholder: 'FILE', completion: 'files' }),
   leaveOutUnknown: leaveOutOption('count listed rows that are not there'),
 });
@@ -75,9 +75,9 @@ const VERIFY = table({
   ...TRACE,
   rows: rowsOption('the rows that were trained on'),
   output: outputOption('file for the list'),
-  low: number('highest mean score that is looked at', { from: 0, to: 1, default: 0.3 }),
-  found: number('lowest mean NDCG of found pages', { from: 0, to: 1, default: 0.5 }),
-  measure: oneOf(['judge', 'reward'], 'whose mean decides', { default: 'judge' }),
+  low: number('check prompts whose mean score is at most this', { from: 0, to: 1, default: 0.3 }),
+  found: number('count pages as found from this mean NDCG on', { from: 0, to: 1, default: 0.5 }),
+  measure: oneOf(['judge', 'reward'], 'the score whose mean decides', { default: 'judge' }),
   ...modelOptions('vetter'),
 });
 

@@ -47,12 +47,12 @@ where it stopped, answer and scores of its best row.`;
 const EXTRACT = table({
   ...TRACE,
   output: outputOption('file for the rows'),
-  success: oneOf(['judge', 'reward'], 'what a success is measured by', { default: 'judge' }),
-  threshold: number('from which value on it is one', { from: -1e9, to: 1e9, default: 1 }),
-  minRate: number('lowest share of successes of a prompt', { from: 0, to: 1, otherwise: 'above 0' }),
-  maxRate: number('highest share of successes of a prompt', { from: 0, to: 1, default: 0.5 }),
-  maxTurns: wholeNumber('most turns of the policy in a rollout', { from: 1 }),
-  top: wholeNumber('most rollouts of a prompt', { from: 1, otherwise: '4; all with --success-only' }),
+  success: oneOf(['judge', 'reward'], 'the score that decides what a success is', { default: 'judge' }),
+  threshold: number('lowest score of a success', { from: -1e9, to: 1e9, default: 1 }),
+  minRate: number('lowest share of successes among the rollouts of a prompt', { from: 0, to: 1, otherwise: 'above 0' }),
+  maxRate: number('highest share of successes among the rollouts of a prompt', { from: 0, to: 1, default: 0.5 }),
+  maxTurns: wholeNumber('maximum policy turns per rollout', { from: 1 }),
+  top: wholeNumber('maximum rollouts per prompt', { from: 1, otherwise: '4; all with --success-only' }),
   successOnly: flag('only successes with an NDCG above 0 and without failed tools'),
   system: file("a system prompt, for DDAI's traces, which have none"),
 });
@@ -61,14 +61,14 @@ const VET = table({ output: outputOption('file for the rows that pass'), ...mode
 
 const REWRITE = table({
   output: outputOption('file for the rows'),
-  rewritten: file('rewrites that were made elsewhere, in place of a model'),
+  rewritten: file('rewrites from another program, instead of asking a model'),
   ...modelOptions('rewriter'),
 });
 
 const FINALIZE = table({
   output: outputOption('file for the rows'),
-  most: wholeNumber('most rows of a prompt', { from: 1, default: 4 }),
-  systemErrors: wholeNumber('most failed tools in a row', { default: 0 }),
+  most: wholeNumber('maximum rows per prompt', { from: 1, default: 4 }),
+  systemErrors: wholeNumber('maximum failed tool calls per row', { default: 0 }),
 });
 
 function rows(description: string) {
@@ -101,7 +101,7 @@ export const vetCommand = defineCommand({
 
 export const rewriteCommand = defineCommand({
   name: 'vf-rounds rewrite',
-  summary: 'Rewords the thoughts of demonstrations: the rest stays byte for byte.',
+  summary: 'Rewords the thoughts of demonstrations: everything else stays byte for byte.',
   examples: [
     [
       'vf-rounds rewrite passed.jsonl -o rewritten.jsonl \\\n    --role rewriter=gpt-5-mini@https://api.openai.com/v1',

@@ -21,7 +21,7 @@ export function outputOption(description: string) {
 const MEASURES = ['ndcg', 'judge', 'reward'] as const satisfies readonly Measure[];
 
 export function measureOption(preset: Measure) {
-  return oneOf(MEASURES, 'whose mean decides', { default: preset });
+  return oneOf(MEASURES, 'the score whose mean decides', { default: preset });
 }
 
 export const EXCLUDE = 'a list of rows to leave out';

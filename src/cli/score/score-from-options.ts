@@ -10,7 +10,7 @@ import { jsonLine, printable } from '../../reports/text/terminal-text.ts';
 export async function scoreFromOptions(directory: string, options: ScoreValues, context: CommandContext): Promise<number> {
   const run = directory.replace(/(?<=.)\/+$/, '');
   loadEnvironmentFile('.env', process.env);
-  context.onInterrupt = () => context.note('stopping; the same command goes on from here');
+  context.onInterrupt = () => context.note('stopping; the same command continues from here');
   const scored = await runScoring(
     run,
     {

@@ -52,13 +52,13 @@ const OPTIONS = groups({
   Environment: {
     ...SERVED,
     ...TOKENIZER,
-    maxSessions: wholeNumber('episodes that have not ended, and OpenEnv sessions, each; beyond it the answer is 503', {
+    maxSessions: wholeNumber('maximum open episodes, and separately maximum OpenEnv sessions; beyond it the answer is 503', {
       from: 1,
       to: 100_000,
       default: 1024,
     }),
     idleTimeout: wholeNumber(
-      'seconds that an episode waits for its caller; an OpenEnv session that nobody used for so long gives its place to a new one',
+      'seconds that an episode waits for its caller; after the same time without use, an OpenEnv session gives its place to a new one',
       { from: 1, to: 86_400, default: 1800, placeholder: 'S' },
     ),
     stepTimeout: wholeNumber('seconds that a request waits for the environment', { from: 1, to: 3600, default: 50, placeholder: 'S' }),
@@ -75,7 +75,7 @@ export type EnvironmentOptions = OptionValues<typeof OPTIONS>;
 
 export const environmentCommand = defineCommand({
   name: 'vf-serve environment',
-  summary: 'Serves an environment to trainers and harnesses: they own the policy, or have a server for it.',
+  summary: 'Serves an environment to trainers and harnesses: they sample themselves, or name a policy server.',
   examples: [
     ['vf-serve environment search-r1 --split train', 'rows to train on, at http://127.0.0.1:8000'],
     ['vf-serve environment ./my-env --tokenizer nano-base --port 0', 'an environment of your own, played by token ids, on any free port'],

@@ -51,8 +51,8 @@ export async function checkedDryRun(
   if (setup.resumeDirectory !== null)
     findings.push(
       changes.length === 0
-        ? ok('inputs', 'the files that the run names are those with which it began')
-        : warning('inputs', changes.join('; '), 'the run goes on with the new ones'),
+        ? ok('inputs', 'the files that the run names have not changed since it began')
+        : warning('inputs', changes.join('; '), 'the run continues with the changed ones'),
     );
   const run = await trainingDryRun(setup, {
     variables,

@@ -51,7 +51,7 @@ export async function runAblations(ablations: readonly PlannedAblation[], asked:
   }
   if (given.action === 'dry-run') return ablationDryRun(ablations, { json: given.display.json, gpuPrice: given.gpuPrice, context });
   if (all.length > MANY_RUNS)
-    context.note(`vf-train: ${countText(all.length)} runs, one after the other; --dry-run lists them. Ctrl-C stops, and -R goes on`);
+    context.note(`vf-train: ${countText(all.length)} runs, one after the other; --dry-run lists them. Ctrl-C stops, and -R continues`);
   // What only an opened environment can refuse is refused before the first run too. Each run shows its own notices.
   await checkParts(ablations, { note: () => {}, signal: context.signal });
   const player = new AblationPlayer(asked, all);

@@ -111,7 +111,7 @@ function samplingLayer({ samplingArgs }: TrainValues): ConfigLayer[] {
       `${other} in -S cannot be trained with: a training samples with ${SAMPLING.join(', ')} alone, so that its log-probs are those of the policy`,
     );
   const { top_p: topP = 1, ...rollouts } = samplingArgs;
-  if (topP !== 1) throw new ConfigError(`top_p in -S must be 1, got ${JSON.stringify(topP)}: no trainer reproduces the log-probs of a lower one`);
+  if (topP !== 1) throw new ConfigError(`top_p in -S must be 1, got ${JSON.stringify(topP)}: no trainer can reproduce log-probs below that`);
   return [{ source: '--sampling-args', table: { rollouts } }];
 }
 

@@ -31,7 +31,7 @@ export const TRAIN_OPTIONS = groups({
   Sampling: {
     maxTokens: setting('maxTokens', 'new tokens per generation', 'N', 'the environment decides'),
     temperature: setting('temperature', 'sampling temperature'),
-    topP: number('only 1: no trainer reproduces the log-probs of a lower one', { from: 1, to: 1, otherwise: '1' }),
+    topP: number('must be 1: no trainer can reproduce log-probs below that', { from: 1, to: 1, otherwise: '1' }),
     samplingArgs: object('temperature, max_tokens and top_p in one; override -T, -t and --top-p', { letter: 'S', example: '{"temperature": 0.7}' }),
   },
   Training: {
@@ -43,7 +43,7 @@ export const TRAIN_OPTIONS = groups({
     rollouts: file("train on these rollouts instead of sampling: a file in vf-export's form, or - for stdin"),
     maxCost: setting(
       'maxCost',
-      'begin no further step once the models by role have cost this many US dollars; needs their prices (docs/roles.md)',
+      'start no further step once the models by role have cost this many US dollars; needs their prices (docs/roles.md)',
       'USD',
     ),
     steps: wholeNumber('batches to train on; with --sft, supervised steps', { from: 0, otherwise: '100; with --sft, one pass' }),
@@ -52,7 +52,7 @@ export const TRAIN_OPTIONS = groups({
     maxConcurrent: setting('maxConcurrent', 'concurrent rollouts'),
     ...MAX_WAIT,
     async: flag(
-      'sample the next batch while training on this one, from a policy one step older, which the loss corrects; for more steps: rollouts.max_staleness',
+      'sample the next batch while training on this one, from a policy one step older; the loss corrects for it. For more steps: rollouts.max_staleness',
     ),
     lr: setting('lr', 'learning rate'),
     rank: setting('rank', 'rank of the adapter'),
@@ -66,7 +66,7 @@ export const TRAIN_OPTIONS = groups({
   Runs: {
     resume: optionalFolder('continue a run: its folder, or the newest matching run', { letter: 'R' }),
     allowChanges: flag(
-      'with -R: allow changes to [optimizer], [algorithm] and sft.learning_rate, and other contents of files that the run names, such as an adapter or a corpus',
+      'with -R: allow changes to [optimizer], [algorithm] and sft.learning_rate, and to files that the run names, such as an adapter or a corpus',
     ),
     push: text(
       'upload the adapter of the last step and its card to this model of the Hugging Face hub, a private one if it is new; the token is in $HF_TOKEN',
@@ -74,7 +74,7 @@ export const TRAIN_OPTIONS = groups({
         placeholder: 'OWNER/NAME',
       },
     ),
-    pushBest: flag('with --push: upload the adapter in best/ in place of that of the last step'),
+    pushBest: flag("with --push: upload the adapter in best/ instead of the last step's"),
     dryRun: flag(
       'print the settings, the size of a step and the first prompt, and check what the run needs: rows, prompts, server, disk; plays and writes nothing',
     ),

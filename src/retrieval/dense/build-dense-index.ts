@@ -123,7 +123,7 @@ function openState(
     if (found[name] === value) continue;
     const was = JSON.stringify(found[name]);
     throw new ConfigError(
-      `${folder.path} holds an unfinished index with ${name} ${was}, not ${JSON.stringify(value)}. Go on with that, or start over with --force.`,
+      `${folder.path} holds an unfinished index with ${name} ${was}, not ${JSON.stringify(value)}. Continue with that, or start over with --force.`,
     );
   }
   return { ...found, embeddings_url: embeddingsUrl };

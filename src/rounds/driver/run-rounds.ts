@@ -56,7 +56,7 @@ export async function runRounds(path: string, { allowChanges, dryRun }: RunRound
   try {
     await rounds.play();
   } catch (error) {
-    if (context.signal.aborted) context.note(`vf-rounds run: stopped; go on with ${ownCommand('vf-rounds', ['run', path])}`);
+    if (context.signal.aborted) context.note(`vf-rounds run: stopped; continue with ${ownCommand('vf-rounds', ['run', path])}`);
     throw error;
   }
 }
@@ -170,7 +170,7 @@ class Rounds {
       const why = extracted > 0 ? `The stages after extract left out all of its ${plural(extracted, 'row')}` : lossText(counts);
       const what = candidates === 0 ? 'rare successes' : 'demonstrations';
       this.#context.note(
-        `vf-rounds run: round ${round} has no ${what}; the next one goes on from its focused training${why === null ? '' : `. ${why}`}`,
+        `vf-rounds run: round ${round} has no ${what}; the next one continues from its focused training${why === null ? '' : `. ${why}`}`,
       );
       return trained.adapter;
     }

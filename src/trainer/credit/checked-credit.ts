@@ -74,7 +74,7 @@ function checkedMethods(credit: Credit | null | undefined, module: string): Cred
     throw new ConfigError(`createCredit of ${module} must return ${SHAPE}`);
   if (has('saveState') !== has('loadState'))
     throw new ConfigError(
-      `createCredit of ${module} returns ${has('saveState') ? 'saveState without loadState' : 'loadState without saveState'}. A credit with a state needs both, so that a resumed run goes on with it`,
+      `createCredit of ${module} returns ${has('saveState') ? 'saveState without loadState' : 'loadState without saveState'}. A credit with a state needs both, so that a resumed run continues with it`,
     );
   const { needs } = credit;
   if (needs !== undefined && (!isObject(needs) || Object.entries(needs).some(([name, need]) => !NEEDS.includes(name) || typeof need !== 'boolean')))

@@ -130,7 +130,7 @@ export class Guards {
   }
 
   #newRun(step: number): string {
-    return `Start a new run with ${this.#lowerRate(step).join(' ')}: this one goes on from the collapsed policy`;
+    return `Start a new run with ${this.#lowerRate(step).join(' ')}: this one continues from the collapsed policy`;
   }
 
   /** The sampling of a run cannot change, but further rows may have rewards that differ. What is wrong outside the run is corrected there. */

@@ -104,7 +104,7 @@ describe.runIf(canMount)('a full disk', () => {
     const child = spawn('unshare', ['-Urm', 'sh', '-c', steps.join('\n'), 'sh', ...command], { cwd: folder.path, stdio: 'ignore' });
     const [code] = (await once(child, 'close')) as [number];
     expect(file(folder, 'first.txt')).toMatch(/the disk is full[^\n]*\n$/);
-    expect(file(folder, 'first.txt')).toMatch(/to go on: .*-R /);
+    expect(file(folder, 'first.txt')).toMatch(/to continue: .*-R /);
     expect({ code, first: file(folder, 'code.txt').trim() }).toEqual({ code: 0, first: '1' });
     const kept = lines(file(folder, 'left.jsonl'), '"part"');
     expect(kept).toBeGreaterThan(0);

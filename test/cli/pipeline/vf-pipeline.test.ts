@@ -233,7 +233,7 @@ describe('a server of one’s own', () => {
     // A tool that failed may work later; one that gives something wrong gives it again.
     const mayPass = code === 1 && line.source.includes('failed');
     expect(mayPass ? before : last).toMatch(line);
-    expect(last!.includes('every complete call is kept; to go on: ')).toBe(mayPass);
+    expect(last!.includes('every complete call is kept; to continue: ')).toBe(mayPass);
   });
 
   it('that changes its arguments changes no variable', async () => {
@@ -443,7 +443,7 @@ describe('vf-pipeline run', () => {
     run.child.kill('SIGINT');
     await run.ended;
     expect(run.child.exitCode).toBe(130);
-    expect(run.stderr).toMatch(/to go on: node .*vf-pipeline\.js run p\.yaml .* -R /);
+    expect(run.stderr).toMatch(/to continue: node .*vf-pipeline\.js run p\.yaml .* -R /);
     const pid = Number(bytes(join(folder.path, 'pid')));
     await until(() => !isAlive(pid));
   });
@@ -513,7 +513,7 @@ describe('vf-pipeline run', () => {
     expect(run.status).toBe(1);
     expect(keys[0]).toBe('Bearer secret-key-123');
     expect(run.stderr).toContain('The API rejected the key');
-    expect(run.stderr).toMatch(/to go on: node .*vf-pipeline\.js run examples\/search_o1\.yaml .*-R /);
+    expect(run.stderr).toMatch(/to continue: node .*vf-pipeline\.js run examples\/search_o1\.yaml .*-R /);
     expect(run.stderr + run.stdout).not.toContain('secret-key-123');
   });
 });

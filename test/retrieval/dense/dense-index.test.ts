@@ -149,7 +149,7 @@ describe.runIf(isLanceInstalled())('vf-index --dense', () => {
       return stderr.split('\n').filter((text) => text !== '' && !text.includes('are not known here'));
     };
     expect(await line(args(server.url, '--passage-prefix', 'passage: '))).toEqual([
-      expect.stringMatching(/holds an unfinished index with passage_prefix "", not "passage: "\. Go on with that, or start over with --force\.$/),
+      expect.stringMatching(/holds an unfinished index with passage_prefix "", not "passage: "\. Continue with that, or start over with --force\.$/),
     ]);
     expect(await line(args(other.url))).toEqual([
       expect.stringMatching(/is not the model of .*half: its vector of the first passage has a cosine of 0\.\d+ with/),

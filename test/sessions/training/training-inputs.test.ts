@@ -109,17 +109,17 @@ describe('compareInputs', () => {
     ['server.ts', 'environment.args.file', 'server.ts'],
     ['ask.jinja', 'environment.args.file', 'ask.jinja'],
     ['corpus.jsonl', 'environment.eval_args.corpus', 'corpus.jsonl'],
-  ])('refuses another %s by its setting and file, and goes on with it where that is allowed', async (name, key, changed) => {
+  ])('refuses another %s by its setting and file, and continues with it where that is allowed', async (name, key, changed) => {
     const wire = written();
     const inputs = await inputsOf(wire);
     file(name, 'another');
     const text = `${key} names other contents than before: ${changed} changed`;
     const started = `A resumed run must have the inputs that it began with, but ${text}. Restore the files,`;
     await expect(compareInputs({ inputs }, { wire, allows: false })).rejects.toThrow(
-      `${started} add --allow-changes to go on with the new ones, or start a new run.`,
+      `${started} add --allow-changes to continue with the new ones, or start a new run.`,
     );
     await expect(compareInputs({ inputs }, { wire, allows: false, allow: 'pass allowChanges: true' })).rejects.toThrow(
-      `${started} pass allowChanges: true to go on with the new ones, or start a new run.`,
+      `${started} pass allowChanges: true to continue with the new ones, or start a new run.`,
     );
     const allowed = await compareInputs({ inputs }, { wire, allows: true });
     expect(allowed.changes).toEqual([text]);

@@ -162,7 +162,7 @@ describe('Guards after an update that destroyed the policy', () => {
         kind: 'alarm',
         message:
           'The policy has collapsed: the update of step 4, at the learning rate 50, lowered the mean log-prob of texts of that step from -0.46 to -18.6 nats per token. ' +
-          'Start a new run with --lr 0.004: this one goes on from the collapsed policy',
+          'Start a new run with --lr 0.004: this one continues from the collapsed policy',
       },
     ]);
   });

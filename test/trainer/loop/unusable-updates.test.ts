@@ -32,7 +32,7 @@ describe('guards.skip_kl', () => {
   it.each([
     ['ratio', RATIO],
     ['rpg', RPG],
-  ])('skips the optimiser steps whose KL is above it, shows that KL, and goes on: %s', async (_, loss) => {
+  ])('skips the optimiser steps whose KL is above it, shows that KL, and continues: %s', async (_, loss) => {
     // The second epoch finds a policy that one large step has moved.
     const config = { algorithm: algorithm(loss), optimizer: { learning_rate: 0.5 } };
     await run(config);

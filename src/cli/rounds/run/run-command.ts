@@ -7,7 +7,7 @@ import { namingFlags } from '../../train/key-flags.ts';
 const NOTES = `
 Phase 1 trains on all rows, the first focused round on bucket A of phase 1. The
 rare successes of a round become demonstrations; supervised steps on them make
-the adapter with which the next round starts. It trains on the prompts that are
+the adapter that the next round starts from. It trains on the prompts that are
 still hard.
 Every step is a command of its own, vf-train or vf-rounds; state.json in the
 output folder lists every step with its command, time and adapter.
@@ -30,7 +30,7 @@ references between rounds, and focus leaves them out.
   [phase1]                       # each of these may have flags and arguments
   arguments = { phase = 1 }
   [focused]                      # or a list: [[focused]] for each round
-  [sft]                          # from = "focused" goes on from that adapter
+  [sft]                          # from = "focused" starts from that adapter
   [bucket]                       # options of a stage, as its --help has them
   low = 0.1
   [review]                       # adds bucket 0 without these lists
@@ -54,8 +54,8 @@ export const runCommand = defineCommand({
   ],
   arguments: { rounds: argument('what the rounds are made of', { label: 'rounds.toml', completion: 'files' }) },
   options: table({
-    dryRun: flag('checks everything and prints the steps with the budget of each training; begins none'),
-    allowChanges: flag('goes on although rounds.toml has changed: finished steps stay, a training that has begun continues as it began'),
+    dryRun: flag('checks everything and prints the steps with the budget of each training; starts none'),
+    allowChanges: flag('continues even if rounds.toml has changed: finished steps stay, and a training that has begun keeps its settings'),
   }),
   notes: NOTES,
   run: async ({ arguments: { rounds: path }, options: { allowChanges = false, dryRun = false }, context }) => {
