@@ -29,7 +29,7 @@ export const vfSeed = defineCommand({
   options: table({
     output: file('file to write; an existing file is replaced; - is stdout', { letter: 'o', required: true }),
     model: text("a model's directory, name or cached hub id: rows longer than its context are left out", { letter: 'm', placeholder: 'MODEL' }),
-    maxLength: wholeNumber('most tokens of a row; needs -m', { from: 1, otherwise: "the model's context" }),
+    maxLength: wholeNumber('maximum tokens per row; needs -m', { from: 1, otherwise: "the model's context" }),
     answerWeight: number('weight of the answer in the loss; the solution has weight 1', { from: 0, default: ANSWER_WEIGHT }),
     form: oneOf(SEED_FORMS, 'how the model writes a solution: in <think> and <answer>, or as text', { default: 'tags' }),
     split: text('split of a bundled or hub data set', { placeholder: 'NAME', default: 'train' }),

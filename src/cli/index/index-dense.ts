@@ -86,7 +86,7 @@ function progressOf(progress: ProgressLine, context: CommandContext): (at: Dense
     if (at.phase === 'embedding' && at.resumedRows > 0 && !isResumed) {
       isResumed = true;
       progress.end();
-      context.note(`vf-index: going on after ${plural(at.resumedRows, 'passage')}`);
+      context.note(`vf-index: continuing after ${plural(at.resumedRows, 'passage')}`);
     }
     if (at.phase === 'indexing' && !isIndexing) {
       isIndexing = true;

@@ -37,7 +37,7 @@ export async function runNamedPipeline(named: string, flags: PipelineRunOptions,
   }
   await using _ = await lockRun(folder);
   await using journal = await JournalFile.open(join(folder, CALLS_FILE), pipeline.header(), { resume });
-  if (resume) context.note(`vf-pipeline: going on after ${plural(journal.size, 'complete call')} in ${folder}`);
+  if (resume) context.note(`vf-pipeline: continuing after ${plural(journal.size, 'complete call')} in ${folder}`);
   const startedAt = performance.now();
   let result: PipelineResult;
   try {

@@ -76,7 +76,7 @@ describe('vf-pipeline run -R', () => {
     await first.ended;
     isHolding = false;
     const second = await pipeline([...args, '-R'], folder.path);
-    expect(second.stderr).toMatch(/going on after 5 complete calls in /);
+    expect(second.stderr).toMatch(/continuing after 5 complete calls in /);
     expect(server.asked).toHaveLength(REPLIES);
     using other = new TemporaryFolder();
     await pipeline(args, other.path);

@@ -146,7 +146,7 @@ export const tools = { go: { io: 'prompt_ls->out', run: ({ prompt_ls }) => {
     folder.write('ready', '');
     expect(await pipeline([...again, '--set', 'evaluation.save_path=other.json'], folder.path)).toMatchObject({
       status: 0,
-      stderr: expect.stringContaining('going on after 2 complete calls'),
+      stderr: expect.stringContaining('continuing after 2 complete calls'),
     });
   });
 });

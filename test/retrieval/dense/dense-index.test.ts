@@ -107,7 +107,7 @@ describe.runIf(isLanceInstalled())('vf-index --dense', () => {
     const before = slow.asked.length;
     const resumed = await command(folder, args);
     expect(resumed).toMatchObject({ code: 0 });
-    expect(resumed.stderr).toContain(`going on after ${written} passages`);
+    expect(resumed.stderr).toContain(`continuing after ${written} passages`);
     // The first passage once more, to make sure that the model is the same, and the passages that were not written.
     expect(slow.asked.slice(before).flatMap(({ input }) => input)).toEqual([corpus[0]!, ...corpus.slice(written)].map(({ contents }) => contents));
     const retriever = await openRetriever({ engine: 'dense', corpus: join(folder, 'towns'), env: {} });
@@ -175,7 +175,7 @@ describe.runIf(isLanceInstalled())('vf-index --dense', () => {
     expect(await command(folder, args(failing.url, ...slowly, '--force'))).toMatchObject({ code: 1 });
     expect(await rows()).toBe(10);
     const resumed = await command(folder, args(server.url, ...slowly));
-    expect(resumed).toMatchObject({ code: 0, stderr: expect.stringContaining('going on after 40 passages') });
+    expect(resumed).toMatchObject({ code: 0, stderr: expect.stringContaining('continuing after 40 passages') });
     expect(await rows()).toBe(60);
     expect(readdirSync(folder).filter((name) => name.includes('kept'))).toEqual(['kept', 'kept.jsonl']);
 
