@@ -1,7 +1,7 @@
 /**
  * Bounds what the processes of one job hold together. The limits of a process hold for each of its children anew, and not every user may make a cgroup, so the tree
- * of processes is looked at from outside. Needs Linux with /proc; elsewhere each process has its own limit and no more. A program can hold more between two
- * looks: at most its number of processes times the limit of one. Not counted: buffers that the kernel holds for pipes and sockets.
+ * of processes is looked at from outside, the more often the less is left. Needs Linux with /proc; elsewhere each process has its own limit and no more. A program can
+ * hold more between two looks: at most its number of processes times the limit of one. Not counted: buffers that the kernel holds for pipes and local sockets.
  */
 import { existsSync } from 'node:fs';
 import { readdir, readFile, statfs } from 'node:fs/promises';
@@ -19,8 +19,9 @@ export interface JobBounds {
   readonly tmpBytes: number | null;
 }
 
-/** Time between two looks, in milliseconds. */
+/** Time between two looks, in milliseconds: while nothing is held, and at least. */
 const LOOK_EVERY_MS = 25;
+const LEAST_MS = 2;
 /** Files and folders in a sandbox's /tmp: each takes about 1 KiB of the kernel's memory, also an empty one. */
 export const MOST_FILES = 1000;
 /** A look ends after this many processes, which is more than a job may have. */
@@ -37,25 +38,25 @@ export function watchJob(bounds: JobBounds, onExcess: (reason: string) => void):
   const ended = new AbortController();
   void (async () => {
     while (!ended.signal.aborted) {
-      const excess = await findExcess(bounds);
+      const found = await look(bounds);
       if (ended.signal.aborted) return;
-      if (excess !== null) return onExcess(excess);
-      await sleep(LOOK_EVERY_MS, undefined, { ref: false });
+      if (typeof found === 'string') return onExcess(found);
+      await sleep(Math.max(LEAST_MS, LOOK_EVERY_MS * (1 - found / bounds.memoryBytes)), undefined, { ref: false });
     }
   })();
   return { [Symbol.dispose]: () => ended.abort() };
 }
 
-async function findExcess({ pid, sandboxProcesses, memoryBytes, tmpBytes }: JobBounds): Promise<string | null> {
+/** The bytes that several processes hold together, or the reason why the job has to end. 0 for one process, which the system bounds by itself. */
+async function look({ pid, sandboxProcesses, memoryBytes, tmpBytes }: JobBounds): Promise<number | string> {
   const processes = await treeOf(pid);
   const python = processes[sandboxProcesses];
-  if (python === undefined) return null;
+  if (python === undefined) return 0;
   if (tmpBytes !== null && (await filesIn(`/proc/${python}/root/tmp`, tmpBytes)) > MOST_FILES)
     return `The program made more than ${countText(MOST_FILES)} files in /tmp.`;
-  // The system bounds a process by itself.
-  if (processes.length === sandboxProcesses + 1) return null;
+  if (processes.length === sandboxProcesses + 1) return 0;
   const bytes = (await Promise.all(processes.map(memoryOf))).reduce((sum, each) => sum + each, 0);
-  return bytes > memoryBytes ? `The processes of the program held more than ${countText(memoryBytes)} bytes together.` : null;
+  return bytes > memoryBytes ? `The processes of the program held more than ${countText(memoryBytes)} bytes together.` : bytes;
 }
 
 /** A process and all that it started, parents first. Those that lose their parent become children of the first process in the sandbox. */

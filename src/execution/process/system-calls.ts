@@ -1,7 +1,7 @@
 /**
  * The filter of system calls for a sandbox of namespaces, as a program of the kernel's seccomp. It refuses memory that no limit of a process counts (shared
- * segments, files in memory, queues), calls that a Python program does not need and that had faults in kernels, and sockets of families that lead out of a network
- * namespace, such as AF_VSOCK, which reaches the host of a virtual machine.
+ * segments, files in memory, queues, larger buffers of sockets), calls that a Python program does not need and that had faults in kernels, and every socket but local
+ * ones: AF_VSOCK reaches the host of a virtual machine, and connections over the namespace's own loopback hold gigabytes in the kernel.
  */
 
 interface Architecture {
@@ -14,10 +14,10 @@ interface Architecture {
   readonly otherTable: number | null;
 }
 
-// shmget, msgget, memfd_create, memfd_secret, io_uring_setup, userfaultfd, bpf, perf_event_open, add_key, request_key, keyctl
+// shmget, msgget, memfd_create, memfd_secret, io_uring_setup, userfaultfd, bpf, perf_event_open, add_key, request_key, keyctl, setsockopt
 const ARCHITECTURES: Readonly<Partial<Record<NodeJS.Architecture, Architecture>>> = {
-  x64: { audit: 0xc000003e, refused: [29, 68, 319, 447, 425, 323, 321, 298, 248, 249, 250], sockets: [41, 53], otherTable: 0x40000000 },
-  arm64: { audit: 0xc00000b7, refused: [194, 186, 279, 447, 425, 282, 280, 241, 217, 218, 219], sockets: [198, 199], otherTable: null },
+  x64: { audit: 0xc000003e, refused: [29, 68, 319, 447, 425, 323, 321, 298, 248, 249, 250, 54], sockets: [41, 53], otherTable: 0x40000000 },
+  arm64: { audit: 0xc00000b7, refused: [194, 186, 279, 447, 425, 282, 280, 241, 217, 218, 219, 208], sockets: [198, 199], otherTable: null },
 };
 
 const LOAD_WORD = 0x20;
@@ -27,8 +27,8 @@ const RETURN = 0x06;
 const ALLOW = 0x7fff0000;
 /** With the error EPERM. */
 const REFUSE = 0x00050001;
-/** AF_UNIX, AF_INET, AF_INET6. Within the sandbox's namespace, the last two reach only its own loopback. */
-const FAMILIES = [1, 2, 10] as const;
+/** AF_UNIX, which asyncio and multiprocessing need. */
+const FAMILIES = [1] as const;
 const NUMBER_AT = 0;
 const ARCHITECTURE_AT = 4;
 /** The lower half of the first argument, which is all that the kernel reads of a family. */
