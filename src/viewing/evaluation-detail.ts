@@ -6,13 +6,14 @@ import type { RecordedRollout } from '../evaluate/recorded-rollout.ts';
 import { type Estimate as SummaryEstimate, summaryToWire, type Summary } from '../schemas/summary.ts';
 import { type Fields, factsOf, fieldsOf, listOf, numberOf, textOf } from './loose-fields.ts';
 import type { OpenRun } from './open-run.ts';
-import { orNull, type RolloutTable } from './rollout-table.ts';
+import { orNull, RolloutTable } from './rollout-table.ts';
 import { flatFields } from './rollout-reader.ts';
+import type { SetFile } from './rollout-sets.ts';
 import type { Estimate, EvaluationDetail } from './view-wire.ts';
 
 export async function evaluationDetail(run: OpenRun): Promise<EvaluationDetail> {
-  const [line, sets, metadata] = await Promise.all([run.line(), run.sets(), run.settings.read().catch((): Fields => ({}))]);
-  const table = await (await run.reader(sets[0]!)).table();
+  const [line, sets, metadata] = await Promise.all([run.line(), run.sets(), run.settings.readable()]);
+  const table = await tableOf(run, sets[0]!);
   const settings = flatFields(metadata);
   const summary = table.size === 0 ? null : summaryOf(table, settings, run.found.id);
   return {
@@ -22,6 +23,15 @@ export async function evaluationDetail(run: OpenRun): Promise<EvaluationDetail> 
     sets: sets.map(({ set }) => set),
     summary,
   };
+}
+
+/** Empty for a file that cannot be read, of which `RunDamage` tells. */
+async function tableOf(run: OpenRun, file: SetFile): Promise<RolloutTable> {
+  try {
+    return await (await run.reader(file)).table();
+  } catch {
+    return new RolloutTable();
+  }
 }
 
 function summaryOf(table: RolloutTable, metadata: Fields, directory: string): Record<string, unknown> {

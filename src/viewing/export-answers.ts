@@ -39,6 +39,8 @@ export class ExportAnswers {
   readonly #left: Record<Kind, number>;
   readonly #images = new Map<string, { readonly run: string; readonly sha256: string }>();
   readonly #leftOut = new Map<string, number>();
+  /** By run and file. */
+  readonly #damage = new Set<string>();
 
   constructor(source: FileSource, limits: ExportLimits = {}) {
     this.#source = source;
@@ -46,27 +48,25 @@ export class ExportAnswers {
     this.#left = { text: this.#limits.textCharacters, tokens: this.#limits.tokenCharacters, images: this.#limits.imageCharacters };
   }
 
-  /** The parts that were left out so far, one line each. */
+  /** The parts that were left out so far, one line each: first by damaged file, then others, counted. */
   get leftOut(): string[] {
-    return [...this.#leftOut].map(([what, count]) => `${count.toLocaleString('en')} ${what}`);
+    return [...this.#damage, ...[...this.#leftOut].map(([what, count]) => `${count.toLocaleString('en')} ${what}`)];
   }
 
   /** Pairs of a request's key and the JSON of its answer. All small answers come first, so that only the largest can be left out. */
   async *pairs(signal: AbortSignal): AsyncGenerator<readonly [key: string, json: string]> {
+    await this.#source.examine(signal);
     const list = await this.#source.runs();
     yield [VIEW_REQUESTS.runs(), JSON.stringify(list)];
     const details: RunDetail[] = [];
-    for (const { id, problem } of list.runs) {
+    for (const { id, problems } of list.runs) {
       signal.throwIfAborted();
-      if (problem !== null) {
-        this.#leave(`run below its line in the list, ${id} (${problem})`);
-        continue;
-      }
+      for (const problem of problems) this.#damaged(id, problem);
       const detail = await this.#asked(id, 'its page', () => this.#source.run(id));
       if (detail === null) continue;
       details.push(detail);
       yield* this.#put(VIEW_REQUESTS.run(id), detail, 'runs');
-      if (detail.run.problem !== null) this.#leave(`part of the page of ${id} (${detail.run.problem})`);
+      for (const problem of detail.run.problems) this.#damaged(id, problem);
       const metrics = detail.kind === 'training' ? await this.#asked(id, 'its curves', () => this.#source.metrics(id, 0)) : null;
       if (metrics !== null) yield* this.#put(VIEW_REQUESTS.metrics(id, 0), metrics, 'curves');
     }
@@ -103,7 +103,7 @@ export class ExportAnswers {
       this.#note(run.id, contentsOf(detail));
       yield* this.#put(VIEW_REQUESTS.rollout(place), detail, 'transcripts of rollouts');
       if (detail.has_tokens && this.#left.tokens > 0) {
-        const tokens = await this.#source.tokens(place).catch(() => null);
+        const tokens = await this.#asked(run.id, 'tokens', () => this.#source.tokens(place));
         if (tokens !== null) yield* this.#put(VIEW_REQUESTS.tokens(place), tokens, 'rollouts without their tokens', 'tokens');
       } else if (detail.has_tokens) this.#leave('rollouts without their tokens');
     }
@@ -112,7 +112,6 @@ export class ExportAnswers {
   /** The rows of a set as one page. */
   async #page(run: string, set: string): Promise<RolloutPage> {
     const first = await this.#source.rollouts({ run, set, count: PAGE_ROWS });
-    if (first.problem !== null) this.#leave(`part of ${run}, a set of rollouts (${first.problem})`);
     const most = Math.min(first.total, this.#limits.rolloutsPerSet);
     const rows: RolloutLine[] = [...first.rows];
     while (rows.length < most) {
@@ -133,7 +132,7 @@ export class ExportAnswers {
     const choices = results.length > MOST_COMPARED ? [] : results.flatMap((a) => results.filter((b) => a !== b).map((b) => [a, b]));
     if (results.length > MOST_COMPARED) this.#leave('evaluations that are not compared with each other', results.length);
     for (const { run, sets } of details) {
-      const evaluations = sets.filter(({ kind }) => kind === 'evaluation');
+      const evaluations = sets.filter(({ kind, older }) => kind === 'evaluation' && !older);
       if (evaluations.length < 2) continue;
       const [first, last] = [evaluations[0]!, evaluations.at(-1)!].map(({ id }) => ({ run: run.id, set: id }));
       choices.push([first!, last!], [last!, first!]);
@@ -173,7 +172,8 @@ export class ExportAnswers {
       return await ask();
     } catch (error) {
       if (error instanceof CancelledError) throw error;
-      this.#leave(`part of ${run}, ${what} (${thrownText(error)})`);
+      const why = thrownText(error);
+      if (!this.#damage.has(damageText(run, why))) this.#leave(`part of ${run}, ${what} (${why})`);
       return null;
     }
   }
@@ -193,9 +193,17 @@ export class ExportAnswers {
     yield [key, json];
   }
 
+  #damaged(run: string, problem: string): void {
+    this.#damage.add(damageText(run, problem));
+  }
+
   #leave(what: string, count = 1): void {
     this.#leftOut.set(what, (this.#leftOut.get(what) ?? 0) + count);
   }
+}
+
+function damageText(run: string, problem: string): string {
+  return `part of ${run === '.' ? 'the run' : run}: ${problem}`;
 }
 
 /** Results and evaluations first, then steps, the newest first. */

@@ -40,6 +40,8 @@ export interface FileSourceOptions {
 /** The time for which a list of runs serves requests for single runs, in milliseconds. */
 const FRESH_MS = 2000;
 const LINES_AT_ONCE = 8;
+/** Of a run's changed files that are read for its page. */
+const PAGE_BYTES = 64 * 2 ** 20;
 
 export class FileSource implements ViewSource {
   readonly live = true;
@@ -80,12 +82,19 @@ export class FileSource implements ViewSource {
     this.#differs = new Map(lines.map(({ id, differs }) => [id, differs]));
   }
 
+  /** Reads every file of every run, so that the answers say what is wrong with each. */
+  async examine(signal: AbortSignal): Promise<void> {
+    await this.#find();
+    for (const run of this.#runs.values()) await run.damage.problems({ mostBytes: Infinity, signal });
+  }
+
   async run(id: string): Promise<RunDetail> {
     const run = await this.#open(id);
     if (this.#differs?.has(run.found.id) !== true) await this.runs();
     const differs = this.#differs?.get(run.found.id) ?? '';
     const detail = await (run.found.kind === 'evaluation' ? evaluationDetail(run) : trainingDetail(run));
-    return { ...detail, run: { ...detail.run, differs } };
+    const problems = await run.damage.problems({ mostBytes: PAGE_BYTES });
+    return { ...detail, run: { ...detail.run, differs, problems } };
   }
 
   /** @param signal ends a search for text */
@@ -103,9 +112,9 @@ export class FileSource implements ViewSource {
 
   async metrics(id: string, after: number): Promise<MetricLines> {
     const run = await this.#training(id);
-    const [{ lines, next }, { state }] = await Promise.all([run.metrics.after(after), run.line()]);
+    const [{ lines, next, older }, { state }] = await Promise.all([run.metrics.after(after), run.line()]);
     const isFirst = after === 0;
-    return { lines, next, state, settings: isFirst ? await run.settings.ofResult() : null, meanings: isFirst ? MEANINGS : null };
+    return { lines, next, older, state, settings: isFirst ? await run.settings.ofResult() : null, meanings: isFirst ? MEANINGS : null };
   }
 
   async step(id: string, step: number): Promise<StepDetail> {

@@ -1,4 +1,4 @@
-/** Finds runs of `vf-eval` and `vf-train` below a folder. A run is recognised by its files, not by the names of folders. */
+/** Finds runs of `vf-eval` and `vf-train` below a folder. A run is recognised by the names in its folder, also where one leads to something other than a file, or is lost. */
 import { existsSync } from 'node:fs';
 import { readdir, realpath } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
@@ -40,7 +40,7 @@ export async function findRuns(root: string): Promise<FoundRuns> {
       if (why !== null) unread.push(`${idOf(top, directory)} cannot be read, so no run in it is listed: ${why}`);
       return [];
     });
-    const kind = kindOf(new Set(entries.filter((entry) => entry.isFile()).map(({ name }) => name)));
+    const kind = kindOf(new Set(entries.map(({ name }) => name)));
     if (kind !== null) {
       runs.push({ id: idOf(top, directory), kind, directory });
       return;
@@ -68,9 +68,19 @@ export function isRunFolder(directory: string): boolean {
   return kindOf({ has: (name) => existsSync(join(directory, name)) }) !== null;
 }
 
+/** Of each kind of run: files that it needs, and others with which one of these is enough. */
+const MARKS = {
+  evaluation: { needed: ['metadata.json', 'results.jsonl'], others: ['tokens.jsonl', 'played.jsonl'] },
+  training: { needed: ['run.json', 'config.toml'], others: ['metrics.jsonl', 'checkpoints'] },
+} as const;
+
 function kindOf(files: Pick<ReadonlySet<string>, 'has'>): RunKind | null {
-  if (files.has('metadata.json') && files.has('results.jsonl')) return 'evaluation';
-  return files.has('run.json') && files.has('config.toml') ? 'training' : null;
+  const isRun = ({ needed, others }: (typeof MARKS)[RunKind]) => {
+    const found = needed.filter((name) => files.has(name)).length;
+    return found === needed.length || (found > 0 && others.some((name) => files.has(name)));
+  };
+  if (isRun(MARKS.evaluation)) return 'evaluation';
+  return isRun(MARKS.training) ? 'training' : null;
 }
 
 function idOf(root: string, directory: string): string {

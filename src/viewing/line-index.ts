@@ -1,30 +1,47 @@
 /** The places of a file's lines by their `rollout_id`; if a rollout has two lines, the later one counts. */
+import { type FieldKinds, FoundKinds } from './field-kinds.ts';
 import { openInside } from './files-inside.ts';
+import { FollowedLines, type IndexedFile } from './followed-lines.ts';
 import { NumberColumn } from './growing-columns.ts';
+import type { LineProblems } from './line-problems.ts';
 import { visitLines } from './line-reader.ts';
-import { ReadProgress } from './read-progress.ts';
-import type { IndexedFile } from './rollout-index.ts';
 import { FieldFinder } from './top-level-fields.ts';
 
+/** Of the lines of tokens.jsonl and of the calls to models by role. */
+const KINDS: FieldKinds = { token_ids: 'list', loss_mask: 'list', logprobs: 'list', prompt_length: 'number', segments: 'list', asked: 'list' };
+const FIELDS = ['rollout_id', ...Object.keys(KINDS)];
+
 export class LineIndex {
-  readonly #file: IndexedFile;
-  readonly #finder = new FieldFinder(['rollout_id']);
+  readonly #lines: FollowedLines;
+  readonly #finder = new FieldFinder(FIELDS);
+  readonly #kinds = new FoundKinds(FIELDS, KINDS);
   #rows = new Map<string, number>();
   #starts = new NumberColumn();
   #lengths = new NumberColumn();
   #count = 0;
-  readonly #progress = new ReadProgress();
+  #problems: LineProblems | null = null;
   #refreshing: Promise<void> | null = null;
 
   constructor(file: IndexedFile) {
-    this.#file = file;
+    this.#lines = new FollowedLines(file);
+  }
+
+  /** Reads new lines. */
+  refresh(): Promise<void> {
+    this.#refreshing ??= this.#refresh().finally(() => (this.#refreshing = null));
+    return this.#refreshing;
+  }
+
+  /** What is wrong with the lines that were read; null if nothing is. */
+  problem(isBeingWritten: boolean): string | null {
+    return this.#lines.problem(isBeingWritten);
   }
 
   /** The line of a rollout; null if the file has none. */
   async line(rolloutId: string): Promise<string | null> {
-    await (this.#refreshing ??= this.#refresh().finally(() => (this.#refreshing = null)));
+    await this.refresh();
     const row = this.#rows.get(rolloutId);
-    const { directory, name, isPacked } = this.#file;
+    const { directory, name, isPacked } = this.#lines.file;
     await using file = row === undefined ? null : await openInside(directory, name);
     if (row === undefined || file === null) return null;
     const start = this.#starts.at(row);
@@ -42,25 +59,25 @@ export class LineIndex {
   }
 
   async #refresh(): Promise<void> {
-    const { directory, name, isPacked } = this.#file;
-    await using file = await openInside(directory, name);
-    if (file === null) return;
-    const found = await this.#progress.compare(file, { isPacked });
-    if (found === 'same') return;
-    if (found === 'other') this.#reset();
     const line = (bytes: Buffer, start: number, end: number, place: number) => {
-      this.#finder.find(bytes, start, end, { mayStopEarly: true });
-      const id = this.#finder.string(0);
-      if (id === null) return;
+      const isObject = this.#finder.find(bytes, start, end);
+      const id = isObject ? this.#finder.string(0) : null;
+      if (id === null) return this.#problems?.leaveOut(isObject ? 'names no rollout' : 'is no JSON object');
+      const wrong = this.#kinds.problem(this.#finder);
+      if (wrong !== null) this.#problems?.note(wrong);
       const row = this.#count++;
       this.#rows.set(id, row);
       this.#starts.set(row, place);
       this.#lengths.set(row, end - start);
     };
-    await this.#progress.reached(file, await visitLines(file, { line }, { name, from: this.#progress.readTo, isPacked }), { isPacked });
+    if ((await this.#lines.read({ begin: (problems) => this.#begin(problems), line })) === 'missing' && this.#lines.hasBegun) {
+      this.#lines.reset();
+      this.#begin(null);
+    }
   }
 
-  #reset(): void {
+  #begin(problems: LineProblems | null): void {
+    this.#problems = problems;
     this.#rows = new Map();
     this.#starts = new NumberColumn();
     this.#lengths = new NumberColumn();

@@ -7,14 +7,18 @@ import { createGunzip } from 'node:zlib';
 import { ConfigError } from '../core/errors.ts';
 
 /** A rollout of a million tokens is shorter. */
-const MOST_LINE_BYTES = 32 * 2 ** 20;
+export const MOST_LINE_BYTES = 32 * 2 ** 20;
 const PIECE_BYTES = 2 * 2 ** 20;
+/** Some editors put it before the first line. */
+const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 export interface LineVisitor {
   /** The line is `[start, end)` of the bytes, which are used again afterwards. `place` is its first byte in the file. */
   readonly line: (bytes: Buffer, start: number, end: number, place: number) => void;
   /** A line longer than `MOST_LINE_BYTES`. */
   readonly tooLong?: (place: number) => void;
+  /** The file ends without a line feed. `isWhole`: what stands there ends like a whole object. */
+  readonly rest?: (isWhole: boolean) => void;
 }
 
 export interface ReadLinesOptions {
@@ -41,6 +45,7 @@ export async function visitLines(file: FileHandle, visitor: LineVisitor, options
       position += bytesRead;
       splitter.filled(bytesRead);
     }
+  splitter.ended();
   return splitter.rest;
 }
 
@@ -106,7 +111,10 @@ class LineSplitter {
     // The bytes before have no line feed.
     for (let at = indexOfLineFeed(bytes, this.#length, end); at >= 0; at = indexOfLineFeed(bytes, from, end)) {
       if (this.#skipped > 0) this.#visitor.tooLong?.(this.#start);
-      else this.#visitor.line(bytes, from, at, this.#start);
+      else {
+        const mark = this.#start === 0 && bytes.subarray(from, at).indexOf(BYTE_ORDER_MARK) === 0 ? BYTE_ORDER_MARK.length : 0;
+        this.#visitor.line(bytes, from + mark, at, this.#start + mark);
+      }
       this.#start += this.#skipped + at + 1 - from;
       this.#skipped = 0;
       from = at + 1;
@@ -114,6 +122,14 @@ class LineSplitter {
     this.#length = end - from;
     if (this.#skipped > 0 || this.#length > MOST_LINE_BYTES) this.#skip();
     else if (from > 0) bytes.copyWithin(0, from, end);
+  }
+
+  ended(): void {
+    const rest = this.#bytes
+      .subarray(0, this.#length)
+      .toString('latin1', Math.max(0, this.#length - 16))
+      .trimEnd();
+    if (this.#skipped > 0 || rest !== '') this.#visitor.rest?.(this.#skipped === 0 && rest.endsWith('}'));
   }
 
   #skip(): void {

@@ -1,9 +1,12 @@
 /** A run that is being viewed: its sets with their readers, its tokenizer, its metrics. */
+import { hasLivingWriter } from '../files/run-lock.ts';
 import { lastUsed } from './last-used.ts';
+import { EventFile } from './event-file.ts';
 import type { FoundRun } from './find-runs.ts';
 import { LineIndex } from './line-index.ts';
 import { fieldsOf, textOf } from './loose-fields.ts';
 import { MetricFile } from './metric-file.ts';
+import { type ExaminedFile, RunDamage } from './run-damage.ts';
 import { RolloutReader } from './rollout-reader.ts';
 import { rolloutSets, type SetFile } from './rollout-sets.ts';
 import { evaluationLine, trainingLine } from './run-line.ts';
@@ -15,6 +18,8 @@ import type { RolloutPlace, RunLine } from './view-wire.ts';
 /** Rollouts whose figures stay in memory, of all runs together: some 50 MB. */
 const MOST_ROLLOUTS = 400_000;
 const MOST_FILES = 2000;
+/** Of a run's changed files that are read for its line in the list. */
+const LIST_BYTES = 2 ** 20;
 
 /** Readers of all runs, the least recently used first. */
 export class OpenFiles {
@@ -45,25 +50,38 @@ const MOST_LINE_FILES = 8;
 export class OpenRun {
   readonly found: FoundRun;
   readonly metrics: MetricFile;
+  readonly events: EventFile;
   readonly settings: RunSettings;
+  readonly damage: RunDamage;
   readonly #files: OpenFiles;
   readonly #tokenizers: RunTokenizers;
 
   constructor(found: FoundRun, { files, tokenizers }: { readonly files: OpenFiles; readonly tokenizers: RunTokenizers }) {
     this.found = found;
     this.metrics = new MetricFile(found.directory);
+    this.events = new EventFile(found.directory);
     this.settings = new RunSettings(found);
+    this.damage = new RunDamage({ found, files: () => this.#examined(), sets: () => this.sets(), filesOf: (set) => this.#filesOf(set) });
     this.#files = files;
     this.#tokenizers = tokenizers;
   }
 
-  line(): Promise<RunLine> {
-    const settings = () => this.settings.read();
-    return this.found.kind === 'evaluation' ? evaluationLine(this.found, settings) : trainingLine(this.found, { metrics: this.metrics, settings });
+  /** With the damage of its own files, as far as that is quickly seen, and what was seen of the files of its rollouts. */
+  async line(): Promise<RunLine> {
+    const line = await (this.found.kind === 'evaluation' ? evaluationLine(this.found, this.settings) : trainingLine(this.found, this));
+    return { ...line, problems: await this.damage.problems({ mostBytes: LIST_BYTES, withSets: this.found.kind === 'evaluation' }) };
   }
 
+  isBeingWritten(): Promise<boolean> {
+    return hasLivingWriter(this.found.directory).catch(() => false);
+  }
+
+  /** Without those of a folder that is none. */
   async sets(): Promise<readonly SetFile[]> {
-    return rolloutSets(this.found, this.found.kind === 'training' ? await this.metrics.playedBy() : new Map());
+    return rolloutSets(
+      this.found,
+      this.found.kind === 'training' ? await this.metrics.playedBy().catch(() => new Map<number, never>()) : new Map<number, never>(),
+    );
   }
 
   /** Throws ViewRequestError for a set that the run does not have. */
@@ -89,6 +107,57 @@ export class OpenRun {
     return this.#files.lines(`${asked.directory}\0${asked.name}`, () => new LineIndex(asked));
   }
 
+  /** What is wrong with the file of a set. A training may play a rollout again in the file of a step. */
+  rolloutProblems({ index }: RolloutReader, isBeingWritten: boolean): string[] {
+    const { repeated, firstRepeated } = index.current;
+    const found = index.problems(isBeingWritten);
+    if (repeated === 0 || this.found.kind === 'training') return found;
+    const lines = repeated === 1 ? `1 line of ${index.file.name} has` : `${repeated} lines of ${index.file.name} have`;
+    return [...found, `${lines} the id of a finished rollout (the first is line ${firstRepeated}); the last line of each rollout is shown.`];
+  }
+
+  #examined(): ExaminedFile[] {
+    if (this.found.kind === 'evaluation') return [...this.settings.files, { name: 'played.jsonl' }, { name: 'trace.jsonl' }];
+    const follow = (name: string, file: Pick<EventFile, 'problem'>, refresh: () => Promise<unknown>): ExaminedFile => ({
+      name,
+      read: async (isBeingWritten) => {
+        await refresh();
+        return [file.problem(isBeingWritten)];
+      },
+    });
+    return [
+      ...this.settings.files,
+      follow('metrics.jsonl', this.metrics, () => this.metrics.lines()),
+      follow('events.jsonl', this.events, () => this.events.events()),
+    ];
+  }
+
+  #filesOf(set: SetFile): ExaminedFile[] {
+    const { file, asked, rewards, advantages } = set;
+    const index = (name: string, lines: () => LineIndex): ExaminedFile => ({
+      name,
+      read: async (isBeingWritten) => {
+        await lines().refresh();
+        return [lines().problem(isBeingWritten)];
+      },
+    });
+    const rollouts: ExaminedFile = {
+      name: file.name,
+      isNeeded: true,
+      read: async (isBeingWritten) => {
+        const reader = await this.reader(set);
+        await reader.table();
+        return this.rolloutProblems(reader, isBeingWritten);
+      },
+    };
+    return [
+      rollouts,
+      ...(this.found.kind === 'evaluation' ? [index('tokens.jsonl', () => this.tokenLines())] : []),
+      index(asked.name, () => this.askedLines(set)),
+      ...[rewards, advantages].flatMap((other) => (other === null ? [] : [{ name: other.name }])),
+    ];
+  }
+
   /** Throws ViewRequestError for a rollout that the set does not have. */
   async place({ set: id, group, index }: Omit<RolloutPlace, 'run'>) {
     const set = await this.set(id);
@@ -108,7 +177,7 @@ export class OpenRun {
   }
 
   async #usedTokenizer(): Promise<{ hash: string | null; model: string | null }> {
-    const settings = await this.settings.read();
+    const settings = await this.settings.readable();
     if (this.found.kind === 'training') return { hash: null, model: textOf(fieldsOf(settings['model'])['path']) };
     return { hash: textOf(fieldsOf(settings['policy'])['tokenizer_hash']), model: textOf(settings['model']) };
   }

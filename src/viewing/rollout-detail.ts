@@ -20,7 +20,11 @@ export async function rolloutDetail(run: OpenRun, place: RolloutPlace): Promise<
   const line = lines[siblings.indexOf(row)]!;
   const needsTokenizer = typeof record['ids'] === 'string';
   const tokenizer = needsTokenizer ? (await run.tokenizer()).tokenizer : null;
-  const asked = await run.askedLines(set).line(line.rollout_id);
+  // The file of the calls costs no more than them.
+  const asked = await run
+    .askedLines(set)
+    .line(line.rollout_id)
+    .catch(() => null);
   const credit = set.set.kind === 'step' ? (await stepAdvantages(run, set, table)).of(row) : NO_CREDIT;
   return {
     line,
@@ -45,7 +49,7 @@ export async function rolloutTokens(run: OpenRun, place: RolloutPlace): Promise<
   if (tokens === null)
     throw new ViewRequestError(
       404,
-      `No tokens are recorded for ${place.group.slice(0, 100)}/${place.index}. Policies behind a chat API give none, and old steps of training lose theirs.`,
+      `${run.found.kind === 'evaluation' ? 'tokens.jsonl has no line for' : 'No tokens are recorded for'} ${place.group.slice(0, 100)}/${place.index}. Policies behind a chat API give none, and old steps of training lose theirs.`,
     );
   const { tokenizer, problem } = await run.tokenizer();
   const foreign = recordedProblem(tokens.ids, tokens.log_probs);
@@ -59,8 +63,12 @@ async function evaluatedTokens(run: OpenRun, { group, index }: RolloutPlace): Pr
   const line = await run.tokenLines().line(`${group}/${index}`);
   if (line === null) return null;
   const record = parsedRecord(line);
-  const ids = listOf(record['token_ids']).map((id) => numberOf(id) ?? 0);
-  const [mask, logProbs] = [listOf(record['loss_mask']), listOf(record['logprobs'])];
+  const [ids, mask, logProbs] = ['token_ids', 'loss_mask', 'logprobs'].map((name) => listOf(record[name])) as [unknown[], unknown[], unknown[]];
+  if (!ids.every(isTokenId) || mask.length !== ids.length || logProbs.length !== ids.length)
+    throw new ViewRequestError(
+      400,
+      `tokens.jsonl is damaged: the line of rollout ${group.slice(0, 100)}/${index} has no token_ids, loss_mask and logprobs of one length.`,
+    );
   return {
     ids,
     mask: ids.map((_, i) => (mask[i] === 1 ? 1 : 0)),
@@ -84,9 +92,14 @@ function trainedTokens(record: Fields): Tokens | null {
   return { ids: [...ids], mask, log_probs: logProbs, prompt_length: numberOf(record['prompt_length']) ?? 0 };
 }
 
+function isTokenId(id: unknown): id is number {
+  return Number.isSafeInteger(id) && (id as number) >= 0;
+}
+
 async function hasTokens(run: OpenRun, record: Fields): Promise<boolean> {
   if (run.found.kind === 'training') return typeof record['ids'] === 'string' && record['ids'] !== '';
-  return record['error'] === null && fieldsOf((await run.settings.read())['policy'])['kind'] === 'tokens';
+  const { kind } = fieldsOf((await run.settings.readable())['policy']);
+  return record['error'] === null && (kind === 'tokens' || kind === undefined);
 }
 
 function errorOf(record: Fields): RolloutDetail['error'] {

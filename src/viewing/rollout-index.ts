@@ -1,37 +1,43 @@
 /** Keeps the table of a file of rollouts up to date. A file that grew is read on from its earlier end; one that was replaced or cut is read from its beginning. */
 import type { FileHandle } from 'node:fs/promises';
+import { thrownText } from '../core/errors.ts';
 import { openInside } from './files-inside.ts';
+import { FollowedLines, type IndexedFile } from './followed-lines.ts';
+import type { LineProblems } from './line-problems.ts';
 import { visitLines } from './line-reader.ts';
-import { ReadProgress } from './read-progress.ts';
 import { RolloutTable } from './rollout-table.ts';
 import { ViewRequestError } from './view-problem.ts';
 
-export interface IndexedFile {
-  readonly directory: string;
-  /** Relative to the directory. */
-  readonly name: string;
-  readonly isPacked: boolean;
-}
+export type { IndexedFile } from './followed-lines.ts';
 
 export class RolloutIndex {
   readonly file: IndexedFile;
-  readonly #rewards: IndexedFile | null;
-  readonly #rewardsProgress = new ReadProgress();
+  readonly #lines: FollowedLines;
+  readonly #rewards: FollowedLines | null;
+  /** Why the file of rewards cannot be read, which costs no more than the rewards; null if it can. */
+  #rewardsProblem: string | null = null;
   /** The table that has the rewards of the file of rewards. */
   #paid: RolloutTable | null = null;
   #table = new RolloutTable();
-  readonly #progress = new ReadProgress();
   #refreshing: Promise<RolloutTable> | null = null;
 
   /** @param rewards the rewards that the rollouts got later; the file may be missing */
   constructor(file: IndexedFile, rewards: IndexedFile | null = null) {
     this.file = file;
-    this.#rewards = rewards;
+    this.#lines = new FollowedLines(file);
+    // The file is only ever replaced as a whole.
+    this.#rewards = rewards === null ? null : new FollowedLines(rewards, { isReplaced: true });
   }
 
   /** As it was after the last refresh. */
   get current(): RolloutTable {
     return this.#table;
+  }
+
+  /** What is wrong with the lines that were read, a sentence for each file. */
+  problems(isBeingWritten: boolean): string[] {
+    const found = [this.#lines, this.#rewards].map((lines) => lines?.problem(isBeingWritten) ?? null);
+    return [...found, this.#rewardsProblem].filter((problem) => problem !== null);
   }
 
   /** Reads new lines. Returns another table if the file was begun again. A missing file has no rollouts. */
@@ -42,17 +48,23 @@ export class RolloutIndex {
 
   async #refreshBoth(): Promise<RolloutTable> {
     if (this.#rewards === null) return this.#refresh();
-    await using file = await openInside(this.#rewards.directory, this.#rewards.name);
+    const { directory, name } = this.#rewards.file;
+    this.#rewardsProblem = null;
+    await using rewards = await openInside(directory, name).catch((error: unknown) => {
+      this.#rewardsProblem = thrownText(error);
+      return null;
+    });
     // Rollouts whose rewards are gone are being played again.
-    if (file === null && this.#paid !== null) this.#reset();
+    if (rewards === null && this.#paid !== null) this.#reset();
     const table = await this.#refresh();
-    if (file === null) return table;
-    // The file is only ever replaced as a whole.
-    const found = await this.#rewardsProgress.compare(file, { isPacked: true });
-    if (found === 'same' && this.#paid === table) return table;
-    const { name, isPacked } = this.#rewards;
-    const visitor = { line: (bytes: Buffer, start: number, end: number) => table.pay(bytes, start, end) };
-    await this.#rewardsProgress.reached(file, await visitLines(file, visitor, { name, isPacked }), { isPacked: true });
+    if (rewards === null) return table;
+    if (this.#paid !== table) this.#rewards.reset();
+    let problems: LineProblems | null = null;
+    const begin = (own: LineProblems) => void (problems = own);
+    const line = (bytes: Buffer, start: number, end: number) => {
+      if (!table.pay(bytes, start, end)) problems?.leaveOut('is no reward of a rollout');
+    };
+    await this.#rewards.read({ begin, line }).catch((error: unknown) => (this.#rewardsProblem = thrownText(error)));
     this.#paid = table;
     return table;
   }
@@ -93,27 +105,15 @@ export class RolloutIndex {
   }
 
   async #refresh(): Promise<RolloutTable> {
-    const { directory, name, isPacked } = this.file;
-    await using file = await openInside(directory, name);
-    if (file === null) {
-      if (this.#progress.hasBegun) this.#reset();
-      return this.#table;
-    }
-    const found = await this.#progress.compare(file, { isPacked });
-    if (found === 'same') return this.#table;
-    if (found === 'other') this.#table = new RolloutTable();
-    const table = this.#table;
-    const visitor = {
-      line: (bytes: Buffer, start: number, end: number, place: number) => table.add(bytes, start, end, place),
-      tooLong: (place: number) => table.tooLong(place),
-    };
-    await this.#progress.reached(file, await visitLines(file, visitor, { name, from: this.#progress.readTo, isPacked }), { isPacked });
-    return table;
+    const begin = (problems: LineProblems) => void (this.#table = new RolloutTable(problems));
+    const line = (bytes: Buffer, start: number, end: number, place: number) => this.#table.add(bytes, start, end, place);
+    if ((await this.#lines.read({ begin, line })) === 'missing' && this.#lines.hasBegun) this.#reset();
+    return this.#table;
   }
 
   #reset(): void {
-    this.#progress.reset();
-    this.#rewardsProgress.reset();
+    this.#lines.reset();
+    this.#rewards?.reset();
     this.#paid = null;
     this.#table = new RolloutTable();
   }

@@ -5,6 +5,7 @@ import { playedByText } from '../evaluate/training-evaluation.ts';
 import { keptSteps } from '../trainer/records/kept-steps.ts';
 import { advantagesPath } from '../trainer/records/step-advantages.ts';
 import type { FoundRun } from './find-runs.ts';
+import type { PlayedEvaluation } from './metric-file.ts';
 import type { IndexedFile } from './rollout-index.ts';
 import type { RolloutSet } from './view-wire.ts';
 
@@ -21,26 +22,35 @@ export interface SetFile {
 
 /**
  * In order: evaluations, then steps.
- * @param playedBy the version that played the evaluation after each step, where that is known
+ * @param played the evaluation after each step, where it is known
  */
-export async function rolloutSets({ directory, kind }: FoundRun, playedBy: ReadonlyMap<number, number | null>): Promise<readonly SetFile[]> {
+export async function rolloutSets({ directory, kind }: FoundRun, played: ReadonlyMap<number, PlayedEvaluation>): Promise<readonly SetFile[]> {
   if (kind === 'evaluation') {
     const at = (name: string) => ({ directory, name, isPacked: false });
-    const set = { id: 'results', title: 'Rollouts', kind: 'results', step: null } as const;
+    const set = { id: 'results', title: 'Rollouts', kind: 'results', step: null, older: false } as const;
     return [{ set, file: at('results.jsonl'), asked: at('asked.jsonl'), rewards: null, advantages: null }];
   }
-  const titleOf = (step: number) => [`Evaluation after step ${step}`, playedByText(step, playedBy.get(step) ?? null)].filter(Boolean).join(', ');
-  return [...(await setsOf(directory, 'evaluations', titleOf)), ...(await setsOf(directory, 'rollouts', (step) => `Step ${step}`))];
+  const isOlder = (step: number) => played.get(step)?.isOlder === true;
+  const titleOf = (step: number) =>
+    [`Evaluation after step ${step}`, playedByText(step, played.get(step)?.version ?? null), isOlder(step) ? OLDER : ''].filter(Boolean).join(', ');
+  const evaluations = await setsOf(directory, 'evaluations', (step) => ({ title: titleOf(step), older: isOlder(step) }));
+  return [...evaluations, ...(await setsOf(directory, 'rollouts', (step) => ({ title: `Step ${step}`, older: false })))];
 }
 
-async function setsOf(directory: string, folder: 'evaluations' | 'rollouts', titleOf: (step: number) => string): Promise<SetFile[]> {
+/** In the title of an evaluation. */
+const OLDER = 'before its environment or settings changed';
+
+type Told = Pick<RolloutSet, 'title' | 'older'>;
+
+/** Of what stands in the place of the folder, `RunDamage` tells. */
+async function setsOf(directory: string, folder: 'evaluations' | 'rollouts', tell: (step: number) => Told): Promise<SetFile[]> {
   const kind = folder === 'evaluations' ? 'evaluation' : 'step';
-  const steps = await keptSteps(join(directory, folder));
+  const steps = await keptSteps(join(directory, folder)).catch(() => []);
   return steps.map(({ step, phase, path, kept }) => {
     const name = relative(directory, path);
-    const title = titleOf(step);
+    const { title, older } = tell(step);
     return {
-      set: { id: `${kind}/${step}${phase === null ? '' : `/${phase}`}`, title: phase === null ? title : `${title}, ${phase}`, kind, step },
+      set: { id: `${kind}/${step}${phase === null ? '' : `/${phase}`}`, title: phase === null ? title : `${title}, ${phase}`, kind, step, older },
       file: { directory, name, isPacked: kept !== 'live' },
       // Thinned rollouts keep their calls.
       asked: {

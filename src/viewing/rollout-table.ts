@@ -1,34 +1,14 @@
 /** The figures of every rollout of a file, with the place of its line; texts stay on disk. If a rollout has two lines, the later one counts; a finished one that has is noted. */
 import { rowContent } from '../evaluate/row-content.ts';
+import { FoundKinds, numberProblem } from './field-kinds.ts';
 import { NumberColumn, Names } from './growing-columns.ts';
+import { LineProblems } from './line-problems.ts';
 import type { RowFigures } from './query-rows.ts';
 import { promptOf, questionOf } from './record-parts.ts';
+import { ROLLOUT_FIELDS, ROLLOUT_KINDS } from './rollout-fields.ts';
 import { FieldFinder } from './top-level-fields.ts';
 
-const FIELDS = [
-  'rollout_id',
-  'group_id',
-  'rollout_index',
-  'reward',
-  'stop_condition',
-  'num_turns',
-  'token_usage',
-  'metrics',
-  'error',
-  'task',
-  'is_truncated',
-  'restarted',
-  'complete',
-  'rollouts',
-  'unpaid',
-  'guessed_stops',
-  'ignored_stops',
-  'role',
-  'answer',
-  'info',
-  'prompt',
-] as const;
-const FIELD = Object.fromEntries(FIELDS.map((name, i) => [name, i])) as Readonly<Record<(typeof FIELDS)[number], number>>;
+const FIELD = Object.fromEntries(ROLLOUT_FIELDS.map((name, i) => [name, i])) as Readonly<Record<(typeof ROLLOUT_FIELDS)[number], number>>;
 
 const NUMBERS = ['start', 'length', 'reward', 'turns', 'tokens', 'input', 'cached', 'truncated', 'index', 'unpaid', 'guessed', 'ignored'] as const;
 const CODES = ['stop', 'error', 'reason', 'task', 'group', 'role'] as const;
@@ -46,7 +26,9 @@ export interface TableFigures {
 }
 
 export class RolloutTable implements RowFigures {
-  readonly #finder = new FieldFinder(FIELDS);
+  readonly #finder = new FieldFinder(ROLLOUT_FIELDS);
+  readonly #kinds = new FoundKinds(ROLLOUT_FIELDS, ROLLOUT_KINDS);
+  readonly #problems: LineProblems;
   readonly #numbers = Object.fromEntries(NUMBERS.map((name) => [name, new NumberColumn()])) as Numbers;
   readonly #codes = Object.fromEntries(CODES.map((name) => [name, { column: new NumberColumn(), names: new Names() }])) as Codes;
   readonly #metrics = new Map<string, NumberColumn>();
@@ -60,12 +42,14 @@ export class RolloutTable implements RowFigures {
   readonly errorMessages = new Map<string, string>();
   #count = 0;
   #closing: number | null = null;
-  /** Lines that are neither rollouts nor marks, and the place of the first. */
-  broken = 0;
-  firstBroken = -1;
-  /** Lines of rollouts that had finished in an earlier line, and the place of the first. */
+  /** Lines of rollouts that had finished in an earlier line, and the number of the first. */
   repeated = 0;
-  firstRepeated = -1;
+  firstRepeated = 0;
+
+  /** @param problems gets what is wrong with the lines, of which it counts each before it is added */
+  constructor(problems = new LineProblems()) {
+    this.#problems = problems;
+  }
 
   get size(): number {
     return this.#count - this.#dead.size;
@@ -154,35 +138,30 @@ export class RolloutTable implements RowFigures {
     };
   }
 
-  /** Gives an unpaid rollout the reward and metrics of a line of its phase's rewards. Ignores other lines. */
-  pay(bytes: Buffer, start: number, end: number): void {
+  /** Gives an unpaid rollout the reward and metrics of a line of its phase's rewards. Ignores those of other rollouts; false for a line that is none. */
+  pay(bytes: Buffer, start: number, end: number): boolean {
     const finder = this.#finder;
     const group = finder.find(bytes, start, end) ? finder.string(FIELD.group_id) : null;
     const row = group === null ? null : this.find(group, finder.number(FIELD.rollout_index));
     const { reward, unpaid } = this.#numbers;
-    if (row === null || (unpaid.at(row) !== 1 && unpaid.at(row) !== PAID)) return;
-    reward.set(row, finite(finder.number(FIELD.reward)));
-    unpaid.set(row, PAID);
-    this.#setMetrics(row, finder.object(FIELD.metrics));
-  }
-
-  tooLong(place: number): void {
-    if (this.broken++ === 0) this.firstBroken = place;
+    if (row !== null && (unpaid.at(row) === 1 || unpaid.at(row) === PAID)) {
+      reward.set(row, finite(finder.number(FIELD.reward)));
+      unpaid.set(row, PAID);
+      this.#setMetrics(row, finder.object(FIELD.metrics));
+    }
+    return group !== null && this.#kinds.problem(finder) === null;
   }
 
   /** Adds the line in `[start, end)` of the bytes, which begins at `place` of the file. */
   add(bytes: Buffer, start: number, end: number, place: number): void {
     const finder = this.#finder;
-    if (!finder.find(bytes, start, end)) {
-      this.tooLong(place);
-      return;
-    }
+    if (!finder.find(bytes, start, end)) return this.#problems.leaveOut('is no JSON object');
     if (finder.has(FIELD.restarted)) this.#restart();
     const group = finder.string(FIELD.group_id);
     const index = finder.number(FIELD.rollout_index);
     if (group === null || !(Number.isInteger(index) && index >= 0 && index < MOST_INDEX)) {
       if (finder.has(FIELD.complete)) this.#closing = finder.number(FIELD.rollouts);
-      else if (!finder.has(FIELD.restarted)) this.tooLong(place);
+      else if (!finder.has(FIELD.restarted)) this.#problems.leaveOut('names no rollout');
       return;
     }
     this.#addRollout(group, index, { place, length: end - start });
@@ -201,43 +180,47 @@ export class RolloutTable implements RowFigures {
     const code = names.codeOf(group);
     const key = rowKey(code, index);
     const earlier = this.#rows.get(key);
-    if (earlier !== undefined) this.#replace(earlier, place);
+    if (earlier !== undefined) this.#replace(earlier);
     this.#rows.set(key, row);
     column.set(row, code);
     if (Number.isNaN(this.#contents.at(code))) this.#contents.set(code, this.#content());
-    const { output_tokens: tokens, input_tokens: input, cached_tokens: cached } = finder.object(FIELD.token_usage);
+    const usage = finder.object(FIELD.token_usage);
+    const { output_tokens: tokens, input_tokens: input, cached_tokens: cached } = usage;
+    const metrics = finder.object(FIELD.metrics);
+    const wrong = this.#kinds.problem(finder) ?? numberProblem(metrics, 'metrics.') ?? numberProblem(usage, 'token_usage.');
+    if (wrong !== null) this.#problems.note(wrong);
     const values = {
       start: place,
       length,
       index,
       reward: finite(finder.number(FIELD.reward)),
-      turns: finder.number(FIELD.num_turns),
+      turns: finite(finder.number(FIELD.num_turns)),
       tokens: numberOf(tokens),
       input: numberOf(input),
       cached: numberOf(cached),
       truncated: Number(finder.text(FIELD.is_truncated) === 'true'),
       unpaid: Number(finder.has(FIELD.unpaid)),
-      guessed: finder.number(FIELD.guessed_stops),
-      ignored: finder.number(FIELD.ignored_stops),
+      guessed: finite(finder.number(FIELD.guessed_stops)),
+      ignored: finite(finder.number(FIELD.ignored_stops)),
     };
     for (const name of NUMBERS) this.#numbers[name].set(row, values[name]);
     this.#setCode(row, 'stop', finder.string(FIELD.stop_condition) ?? '');
     this.#setCode(row, 'task', finder.string(FIELD.task));
     this.#setCode(row, 'role', finder.string(FIELD.role));
     this.#addError(row);
-    this.#setMetrics(row, finder.object(FIELD.metrics));
+    this.#setMetrics(row, metrics);
   }
 
-  #replace(earlier: number, place: number): void {
+  #replace(earlier: number): void {
     this.#dead.add(earlier);
     // A failed one may have been played again.
     const hadFinished = Number.isNaN(this.#codes.error.column.at(earlier));
-    if (hadFinished && this.repeated++ === 0) this.firstRepeated = place;
+    if (hadFinished && this.repeated++ === 0) this.firstRepeated = this.#problems.line;
   }
 
   #setMetrics(row: number, metrics: Readonly<Record<string, unknown>>): void {
     for (const [name, value] of Object.entries(metrics)) {
-      if (typeof value !== 'number') continue;
+      if (typeof value !== 'number' || !Number.isFinite(value)) continue;
       let metric = this.#metrics.get(name);
       if (metric === undefined) this.#metrics.set(name, (metric = new NumberColumn()));
       metric.set(row, value);
@@ -283,7 +266,7 @@ function rowKey(group: number, index: number): number {
 }
 
 function numberOf(value: unknown): number {
-  return typeof value === 'number' ? value : NaN;
+  return typeof value === 'number' ? finite(value) : NaN;
 }
 
 /** Files of other programs may hold NaN and Infinity. */

@@ -41,6 +41,6 @@ export interface RunLine {
   readonly cost: number | null;
   /** Held-out means of a training run by step, for a sparkline; empty for an evaluation. */
   readonly curve: readonly { readonly step: number; readonly value: number }[];
-  /** The reason why the run cannot be read, in one line. */
-  readonly problem: string | null;
+  /** What is wrong with its files, a sentence for each damaged one: `line 3 of …`. Those of a training's rollouts once its page was opened. */
+  readonly problems: readonly string[];
 }

@@ -32,7 +32,12 @@ export async function stepAdvantages(run: OpenRun, file: SetFile, table: Rollout
   }
   if (config.source !== null || (/\/.*\//.test(file.set.id) && !REFILL.test(file.set.id)))
     return unknown('Advantages are not shown: a source of its own pays and groups the rollouts of this run.');
-  const recorded = await recordedAdvantages(file, table);
+  let recorded: ReadonlyMap<number, RolloutCredit> | null;
+  try {
+    recorded = await recordedAdvantages(file, table);
+  } catch (error) {
+    return unknown(`Advantages are not shown: ${thrownText(error)}`);
+  }
   if (recorded !== null) return { problem: null, of: (row) => recorded.get(row) ?? NO_CREDIT };
   const problem = unknownCredit(config);
   if (problem !== null) return unknown(`Advantages are not shown before the step is trained: ${problem}.`);

@@ -1,9 +1,6 @@
 /** The page of a training run: its settings, events, steps, and its held-out rows over time. */
-import { thrownText } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
-import { openInside } from './files-inside.ts';
-import { visitLines } from './line-reader.ts';
-import { type Fields, factsOf, fieldsOf, numberOf, textOf } from './loose-fields.ts';
+import { type Fields, factsOf } from './loose-fields.ts';
 import type { OpenRun } from './open-run.ts';
 import { partsOf } from './record-parts.ts';
 import type { RolloutReader } from './rollout-reader.ts';
@@ -12,27 +9,19 @@ import type { SetFile } from './rollout-sets.ts';
 import { stepAdvantages } from './step-advantages.ts';
 import { ViewRequestError } from './view-problem.ts';
 import type { HeldOutDetail, HeldOutLine, StepDetail, StepGroup, TrainingDetail } from './view-wire.ts';
-import { jsonOrNull } from '../schemas/json-or-null.ts';
 
-const MOST_EVENTS = 1000;
 const MOST_HELD_OUT = 500;
 
 export async function trainingDetail(run: OpenRun): Promise<TrainingDetail> {
-  const problems: string[] = [];
-  const [line, sets, config, events] = await Promise.all([
-    run.line(),
-    run.sets(),
-    run.settings.read().catch((): Fields => ({})),
-    readable(eventsOf(run), problems).then((found) => found ?? []),
-  ]);
-  const heldOut = await heldOutLines(run, sets, problems);
+  const [line, sets, config, events] = await Promise.all([run.line(), run.sets(), run.settings.readable(), readable(run.events.events())]);
+  const heldOut = await heldOutLines(run, sets);
   return {
     kind: 'training',
-    run: { ...line, problem: line.problem ?? problems[0] ?? null },
+    run: line,
     facts: factsOfConfig(config),
     sets: sets.map(({ set }) => set),
     held_out: heldOut,
-    events,
+    events: events ?? [],
   };
 }
 
@@ -62,7 +51,7 @@ export async function stepDetail(run: OpenRun, step: number): Promise<StepDetail
 export async function heldOutDetail(run: OpenRun, group: string): Promise<HeldOutDetail> {
   const evaluations: HeldOutDetail['evaluations'][number][] = [];
   for (const file of await evaluationsOf(run)) {
-    const found = await readable(tableOf(run, file), []);
+    const found = await readable(tableOf(run, file));
     if (found === null) continue;
     const { reader, table } = found;
     const name = table.name('group');
@@ -79,7 +68,7 @@ export async function heldOutDetail(run: OpenRun, group: string): Promise<HeldOu
 }
 
 async function evaluationsOf(run: OpenRun): Promise<SetFile[]> {
-  return (await run.sets()).filter(({ set }) => set.kind === 'evaluation');
+  return (await run.sets()).filter(({ set }) => set.kind === 'evaluation' && !set.older);
 }
 
 async function tableOf(run: OpenRun, file: SetFile): Promise<{ readonly reader: RolloutReader; readonly table: RolloutTable }> {
@@ -87,21 +76,17 @@ async function tableOf(run: OpenRun, file: SetFile): Promise<{ readonly reader: 
   return { reader, table: await reader.table() };
 }
 
-/** Null for a file that is damaged or no file of the run, which costs only what it holds; says so in `problems`. */
-async function readable<T>(reading: Promise<T>, problems: string[]): Promise<T | null> {
-  try {
-    return await reading;
-  } catch (error) {
-    problems.push(thrownText(error));
-    return null;
-  }
+/** Null for a file that is damaged or no file of the run, which costs only what it holds. `RunDamage` says so. */
+async function readable<T>(reading: Promise<T>): Promise<T | null> {
+  return await reading.catch(() => null);
 }
 
-async function heldOutLines(run: OpenRun, sets: readonly SetFile[], problems: string[]): Promise<HeldOutLine[]> {
+/** Of the newest setup of the evaluations. */
+async function heldOutLines(run: OpenRun, sets: readonly SetFile[]): Promise<HeldOutLine[]> {
   const rewards = new Map<string, { step: number; reward: number | null }[]>();
   let last: { readonly reader: RolloutReader; readonly table: RolloutTable } | null = null;
-  for (const file of sets.filter(({ set }) => set.kind === 'evaluation')) {
-    const found = await readable(tableOf(run, file), problems);
+  for (const file of sets.filter(({ set }) => set.kind === 'evaluation' && !set.older)) {
+    const found = await readable(tableOf(run, file));
     if (found === null) continue;
     const { reader, table } = found;
     if (table.size > 0) last = { reader, table };
@@ -143,20 +128,6 @@ function firstRows(table: RolloutTable, groups: ReadonlySet<string>): number[] {
 function changeOf(rewards: readonly { readonly reward: number | null }[]): number {
   const known = rewards.flatMap(({ reward }) => (reward === null ? [] : [reward]));
   return known.length < 2 ? 0 : Math.abs(known.at(-1)! - known[0]!);
-}
-
-async function eventsOf({ found }: OpenRun): Promise<TrainingDetail['events']> {
-  const events: TrainingDetail['events'][number][] = [];
-  await using file = await openInside(found.directory, 'events.jsonl');
-  if (file === null) return events;
-  const line = (bytes: Buffer, start: number, end: number) => {
-    const { kind, step, time, message } = fieldsOf(jsonOrNull(bytes.toString('utf8', start, end)));
-    if (typeof kind !== 'string') return;
-    events.push({ kind, step: numberOf(step) ?? 0, time: textOf(time) ?? '', message: textOf(message) ?? '' });
-    if (events.length > 2 * MOST_EVENTS) events.splice(0, MOST_EVENTS);
-  };
-  await visitLines(file, { line }, { name: 'events.jsonl' });
-  return events.slice(-MOST_EVENTS);
 }
 
 /** Every setting as `section.key`. */

@@ -24,6 +24,8 @@ export interface RolloutSet {
   readonly title: string;
   readonly kind: 'results' | 'evaluation' | 'step';
   readonly step: number | null;
+  /** An evaluation from before the environment or the settings of the evaluation changed: its rewards have another scale than those of the newest. */
+  readonly older: boolean;
 }
 
 export interface EvaluationDetail extends RunFacts {
@@ -179,6 +181,8 @@ export interface MetricLines {
   }[];
   /** The `after` of the next request, which may be any number. Smaller than the given one if the file was begun again; the page then starts from nothing. */
   readonly next: number;
+  /** Evaluations that are left out of all lines, because the environment or the settings of the evaluation have changed since: their rewards have another scale. */
+  readonly older: number;
   readonly state: RunLine['state'];
   /** The configuration of the run; empty if it cannot be read. Only with `after=0`. */
   readonly settings: Readonly<Record<string, unknown>> | null;

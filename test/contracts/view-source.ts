@@ -52,10 +52,10 @@ export function viewSourceContract(open: () => ViewSource): void {
 
   it('lists runs with what they are', async () => {
     const { runs } = await open().runs();
-    expect(Object.fromEntries(runs.map(({ id, kind, state, problem }) => [id, [kind, state, problem]]))).toEqual({
-      first: ['evaluation', 'complete', null],
-      second: ['evaluation', 'complete', null],
-      train: ['training', 'complete', null],
+    expect(Object.fromEntries(runs.map(({ id, kind, state, problems }) => [id, [kind, state, problems]]))).toEqual({
+      first: ['evaluation', 'complete', []],
+      second: ['evaluation', 'complete', []],
+      train: ['training', 'complete', []],
     });
   });
 

@@ -109,8 +109,9 @@ describe('RolloutIndex', () => {
     appendFileSync(path, `"}\n${resultLine({ group: 'c', reward: 0 })}\n`);
     const table = await index.refresh();
     expect(rewards(table)).toEqual({ 'a/0': 1, 'c/0': 0 });
-    expect(table.broken).toBe(4);
-    expect(table.firstBroken).toBe(resultLine({ group: 'a' }).length + 1);
+    expect(index.problems(false)).toEqual([
+      expect.stringMatching(/\d+\.jsonl is damaged: line 2 is no JSON object, so it is left out; 3 further lines are damaged too\.$/),
+    ]);
     const row = table.find('c', 0)!;
     expect(await text(index, table, row)).toBe(resultLine({ group: 'c', reward: 0 }));
   });
@@ -124,7 +125,7 @@ describe('RolloutIndex', () => {
     const { index } = written(gzipSync(before + whole), 'step-000001.jsonl.gz');
     const table = await index.refresh();
     expect(rewards(table)).toEqual({ 'a/0': 0, 'a/1': null });
-    expect([table.isComplete, table.broken, table.name('error')(2)]).toEqual([true, 0, 'PolicyError']);
+    expect([table.isComplete, index.problems(false), table.name('error')(2)]).toEqual([true, [], 'PolicyError']);
     expect(await text(index, table, table.find('a', 1)!)).toBe(trajectoryLine({ group: 'a', index: 1, reward: null }));
   });
 

@@ -8,7 +8,7 @@ import type { CommandContext } from '../command-line.ts';
 import { writeOutput } from '../write-output.ts';
 import type { OpenedView } from '../../server/view/open-view.ts';
 
-/** Folders that cannot be read, on stderr. */
+/** Folders that cannot be read, and damaged files, on stderr. */
 const MOST_UNREAD = 5;
 
 export interface ShowOptions {
@@ -35,6 +35,10 @@ export async function showRuns(
   if (view.unread.length > MOST_UNREAD)
     context.note(`vf-view: ${plural(view.unread.length - MOST_UNREAD, 'further folder')} cannot be read; the page lists all`);
   if (file !== undefined) return await writeExport(view, file, context);
+  const damaged = view.runs.flatMap(({ id, problems }) => problems.map((problem) => `${id}: ${problem}`));
+  for (const line of damaged.slice(0, MOST_UNREAD)) context.note(`vf-view: ${line}`);
+  if (damaged.length > MOST_UNREAD)
+    context.note(`vf-view: ${plural(damaged.length - MOST_UNREAD, 'further damaged file')}; the pages of the runs name all`);
   const { serveView } = await import('./serve-view.ts');
   await using server = await serveView({ ...view, host, port }, context);
   return await serveUntilInterrupt(server.address, { open, note: `${plural(view.runs.length, 'run')} below ${folder}` }, context);

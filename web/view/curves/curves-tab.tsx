@@ -8,10 +8,11 @@ import { Text } from '../text/text.tsx';
 import { CurveCard } from './curve-card.tsx';
 import { CurveControls, meaningOf, shownCurves } from './curve-controls.tsx';
 import { metricNames } from './curve-data.ts';
+import { olderText } from './older-text.ts';
 import { useMetrics } from './use-metrics.ts';
 
 export function CurvesTab({ detail, route }: { readonly detail: TrainingDetail; readonly route: Route }): VNode {
-  const { lines, meanings, error } = useMetrics(detail.run.id);
+  const { lines, meanings, older, error } = useMetrics(detail.run.id);
   const names = useMemo(() => metricNames(lines ?? []), [lines]);
   const shown = shownCurves(route, names);
   if (lines === null) return error === null ? <LoadingState what="metrics" /> : <ProblemState problem={error.message} />;
@@ -30,6 +31,11 @@ export function CurvesTab({ detail, route }: { readonly detail: TrainingDetail; 
           </span>
         )}
       </CurveControls>
+      {older > 0 && (
+        <p class="quiet-text">
+          <Text text={olderText(older)} />
+        </p>
+      )}
       <div class="curves">
         {shown.metrics.map((name) => (
           <CurveCard key={name} metric={name} lines={lines} meaning={meaningOf(name, meanings)} weight={shown.weight} />

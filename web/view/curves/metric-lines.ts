@@ -9,6 +9,8 @@ export interface Metrics {
   readonly meanings: Readonly<Record<string, string>>;
   /** The configuration of the run. */
   readonly settings: Readonly<Record<string, unknown>>;
+  /** Evaluations that are left out, because the environment or the settings of the evaluation have changed since. */
+  readonly older: number;
   /** Null before the first answer. */
   readonly state: MetricLines['state'] | null;
   readonly error: Error | null;

@@ -8,7 +8,7 @@ interface Held extends Metrics {
   readonly next: number;
 }
 
-const NOTHING: Held = { lines: null, meanings: {}, settings: {}, state: null, error: null, next: 0 };
+const NOTHING: Held = { lines: null, meanings: {}, settings: {}, older: 0, state: null, error: null, next: 0 };
 const EVERY_MS = 2000;
 
 export function useMetrics(run: string): Metrics {
@@ -60,13 +60,14 @@ function follow(source: ViewSource, run: string, put: (next: Held) => void): () 
 }
 
 /** A file that was begun again is shorter than the part that was read of it: then the earlier lines are dropped. */
-function joined(before: Held, { lines, next, state, meanings, settings }: MetricLines): Held {
+function joined(before: Held, { lines, next, older, state, meanings, settings }: MetricLines): Held {
   if (next < before.next) return NOTHING;
   const isSame = lines.length === 0 && before.lines !== null;
   if (isSame && next === before.next && state === before.state && before.error === null && settings === null) return before;
   return {
     lines: isSame ? before.lines : [...(before.lines ?? []), ...lines],
     next,
+    older,
     state,
     meanings: meanings ?? before.meanings,
     settings: settings ?? before.settings,

@@ -27,6 +27,23 @@ export function ProblemState({ problem, retry }: { readonly problem: string; rea
   );
 }
 
+/** Of damaged files at most so many have a line each. */
+const MOST_PROBLEMS = 10;
+
+export function ProblemLines({ problems }: { readonly problems: readonly string[] }): VNode {
+  const more = problems.length - MOST_PROBLEMS;
+  const shown = [...problems.slice(0, MOST_PROBLEMS), ...(more > 0 ? [`${more} further ${more === 1 ? 'file is' : 'files are'} damaged too.`] : [])];
+  return (
+    <>
+      {shown.map((problem) => (
+        <p class="problem" key={problem}>
+          <Text text={problem} />
+        </p>
+      ))}
+    </>
+  );
+}
+
 export function EmptyState({ title, children }: { readonly title: string; readonly children: ComponentChildren }): VNode {
   return (
     <div class="state">

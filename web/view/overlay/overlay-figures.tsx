@@ -86,13 +86,14 @@ function GroupName({ group: { label, runs } }: { readonly group: OverlaidGroup }
 
 /** What each run has to say: an error, that it has no metrics, or its state if it goes on. */
 function States({ runs }: { readonly runs: readonly OverlaidRun[] }): VNode {
-  const texts = runs.map(({ line, metrics: { lines, error, state } }) => {
+  const texts = runs.map(({ line, metrics: { lines, error, older, state } }) => {
     if (error !== null) return error.message;
     if (lines === null) return 'loading';
     if (lines.length === 0) return 'no metrics yet';
-    return line.problem ?? state ?? line.state;
+    const left = older === 0 ? '' : `, without ${older} earlier ${older === 1 ? 'evaluation' : 'evaluations'} of another setup`;
+    return line.problems[0] ?? `${state ?? line.state}${left}`;
   });
-  const isProblem = runs.some(({ line, metrics: { error } }) => error !== null || line.problem !== null);
+  const isProblem = runs.some(({ line, metrics: { error } }) => error !== null || line.problems.length > 0);
   return (
     <span class={isProblem ? 'problem' : 'quiet-text'}>
       <Text text={[...new Set(texts)].join(', ')} />

@@ -2,7 +2,7 @@
 import type { VNode } from 'preact';
 import type { RunDetail } from '../../../src/viewing/view-wire.ts';
 import { CurvesTab } from '../curves/curves-tab.tsx';
-import { EmptyState, LoadedView } from '../frame/states.tsx';
+import { EmptyState, LoadedView, ProblemLines } from '../frame/states.tsx';
 import { HeldOutTab } from '../held-out/held-out-tab.tsx';
 import type { Route, Screen } from '../route/route.ts';
 import { formatRoute } from '../route/route.ts';
@@ -13,7 +13,6 @@ import { StepsTab } from '../steps/steps-tab.tsx';
 import { useSource } from '../source/source-context.ts';
 import { useLoaded } from '../source/use-loaded.ts';
 import { Label } from '../text/label.tsx';
-import { Text } from '../text/text.tsx';
 import { EventsTab } from './events-tab.tsx';
 import { SettingsTab } from './settings-tab.tsx';
 import { SummaryTab } from './summary-tab.tsx';
@@ -62,11 +61,7 @@ function Run({ detail, route }: { readonly detail: RunDetail; readonly route: Ro
         )}
         <RunState run={run} />
       </div>
-      {run.problem !== null && (
-        <p class="problem">
-          <Text text={run.problem} />
-        </p>
-      )}
+      <ProblemLines problems={run.problems} />
       <Tabs tabs={tabs} current={screen} run={run.id} />
       <div role="tabpanel" aria-labelledby={`tab-${screen}`} class="run-panel">
         <Panel screen={screen} detail={detail} route={route} />

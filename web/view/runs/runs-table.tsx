@@ -92,9 +92,9 @@ function RunRow({ run, hasCosts, now, isAt, isPicked, pick }: RunRowProps): VNod
             <Label text={run.differs} />
           </small>
         )}
-        {run.problem !== null && (
+        {run.problems.length > 0 && (
           <small class="problem">
-            <Text text={run.problem} />
+            <Text text={run.problems.length === 1 ? run.problems[0]! : `${run.problems[0]} ${run.problems.length - 1} more on its page.`} />
           </small>
         )}
       </td>

@@ -31,7 +31,7 @@ function run(
   { name = null, seed = 0, lr = 1, lines = [], settings = { seed, optimizer: { learning_rate: lr } } }: Made = {},
 ): OverlaidRun {
   const line = { id, name, kind: 'training', state: 'complete' } as RunLine;
-  return { line, metrics: { lines, settings, meanings: {}, state: 'complete', error: null } };
+  return { line, metrics: { lines, settings, meanings: {}, older: 0, state: 'complete', error: null } };
 }
 
 describe('overlaidGroups', () => {
