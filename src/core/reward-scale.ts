@@ -49,7 +49,7 @@ export function versionProblem(first: Scaled, second: Scaled): string | null {
 
 function differingVersions(first: Scaled, second: Scaled): string[] {
   const [a, b] = [first, second].map(({ config }) => versionsIn(config));
-  const own = a!.own === null || b!.own === null ? [] : differingFiles(a!.own, b!.own);
+  const own = [differingIn(a!.own, b!.own), differingIn(a!.rubric, b!.rubric)].flat();
   const [given, other] = [first, second].map(({ config }) => evaluatedEnvironment(config).args);
   // An argument that names another file is a setting that differs, which `argumentsNote` says.
   const isSame = (key: string) => canonicalJson(valueAt(given!, key)) === canonicalJson(valueAt(other!, key));
@@ -57,10 +57,22 @@ function differingVersions(first: Scaled, second: Scaled): string[] {
   return [...own, ...named.flatMap(([key, version]) => differingFiles(String(version), String(b!.named[key])))];
 }
 
-function versionsIn(config: RecordedSettings | null): { readonly own: string | null; readonly named: RecordedSettings } {
+/** None if one of the two is not known. */
+function differingIn(first: string | null, second: string | null): string[] {
+  return first === null || second === null ? [] : differingFiles(first, second);
+}
+
+interface Versions {
+  readonly own: string | null;
+  readonly rubric: string | null;
+  readonly named: RecordedSettings;
+}
+
+function versionsIn(config: RecordedSettings | null): Versions {
   const environment = isObject(config?.['environment']) ? config['environment'] : {};
-  const { version, argument_versions: named } = environment;
-  return { own: typeof version === 'string' ? version : null, named: isObject(named) ? named : {} };
+  const { version, rubric_version: rubric, argument_versions: named } = environment;
+  const textOrNull = (value: unknown) => (typeof value === 'string' ? value : null);
+  return { own: textOrNull(version), rubric: textOrNull(rubric), named: isObject(named) ? named : {} };
 }
 
 /** @param key dotted */

@@ -1,5 +1,7 @@
 /** Puts new scores into the files of a run: each file is replaced by a rename, the results after the records that belong to them. */
 import { existsSync } from 'node:fs';
+import { canonicalJson } from '../core/canonical-json.ts';
+import { recordedInputs, withEnvironmentVersion } from '../core/environment-version.ts';
 import { type KeptLine, keepLines, readLines } from '../files/json-lines.ts';
 import { askedFromLine, AskedTally, roleStatsToWire } from '../models/asked-records.ts';
 import type { MetricDisplay } from '../core/rubric.ts';
@@ -35,12 +37,18 @@ export async function replaceScores(directory: string, options: ReplaceOptions):
   await replaceById(files.played, 'played', index.played, found);
   const places = new Map([...index.rollouts].map(([id, { line }]) => [id, line]));
   const isChanged = await replaceById(files.results, 'result', places, found);
-  const isScored = isChanged || configDigest(config) !== before.config_digest;
+  const isScored = isChanged || configDigest(config) !== before.config_digest || isScoredByOthers(before, options.scoring);
   const isStale = isBehind(
     before,
     [...index.rollouts.values()].map(({ rollout }) => rollout),
   );
   if (isScored || isStale) await writeMetadata(directory, await newMetadata(directory, before, { ...options, isScored }));
+}
+
+/** Equal scores of other files are news, too: runs that different files scored are not compared. */
+function isScoredByOthers(before: WireMetadata, scoring: ReplaceOptions['scoring']): boolean {
+  const scorers = (metadata: Pick<WireMetadata, 'sessions' | 'scorings'>) => canonicalJson(withEnvironmentVersion({}, ...recordedInputs(metadata)));
+  return scorers(before) !== scorers({ ...before, scorings: [...(before.scorings ?? []), scoring] });
 }
 
 /** Returns whether a line changed. */

@@ -66,7 +66,18 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   const earlier = metadata.dropped === undefined ? new Spending() : Spending.of(metadata.dropped);
   const spending = new RunSpending({ kept: asked.kept, dropped: earlier.plus(droppedTokens).plus(asked.dropped) });
   for (const rollout of kept) spending.addRollout(rollout);
-  return { rows, kept, redone: dropped, repeated, sessions, startedAt: metadata.started_at, asked: asked.tally, tools, spending };
+  return {
+    rows,
+    kept,
+    redone: dropped,
+    repeated,
+    sessions,
+    scorings: metadata.scorings,
+    startedAt: metadata.started_at,
+    asked: asked.tally,
+    tools,
+    spending,
+  };
 }
 
 /** Throws ConfigError if the rollouts that are played now would be scored in another way than those on file. */

@@ -26,6 +26,8 @@ export interface RunState {
   readonly startedAt: string;
   /** The last one is the one that runs. */
   readonly sessions: readonly Session[];
+  /** What vf-score did to the rollouts of earlier sessions. @default nothing */
+  readonly scorings?: WireMetadata['scorings'];
   /** The calls of models by role; empty if no role is played. */
   readonly roles: Readonly<Record<string, RoleStats>>;
   readonly spending: RunSpending;
@@ -88,6 +90,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     started_at: state.startedAt,
     updated_at: new Date().toISOString(),
     sessions: [...state.sessions],
+    ...(state.scorings === undefined ? {} : { scorings: [...state.scorings] }),
     ...(Object.keys(state.roles).length === 0 ? {} : { roles: roleStatsToWire(state.roles) }),
     ...(options.cost === undefined ? {} : { cost: costToWire(runCost(state.spending, options.cost, state.limitReached), options.cost) }),
     ...(state.spending.dropped.isNothing ? {} : { dropped: state.spending.dropped.toWire() }),

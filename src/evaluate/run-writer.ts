@@ -32,6 +32,7 @@ export interface RunPlan<R extends Row> {
   readonly kept: readonly RecordedRollout[];
   /** Sessions before this one. */
   readonly sessions: RunState['sessions'];
+  readonly scorings?: RunState['scorings'];
   readonly startedAt: string;
   /** Calls of models by role in the kept rollouts. @default none */
   readonly asked?: AskedTally;
@@ -142,6 +143,7 @@ export class RunWriter<R extends Row> {
       planned: this.progress.total,
       startedAt: this.#plan.startedAt,
       sessions: [...this.#plan.sessions, session],
+      scorings: this.#plan.scorings,
       tools: this.#tools.value,
       spending: this.#spending,
       limitReached: this.limitReached,

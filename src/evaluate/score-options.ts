@@ -29,6 +29,8 @@ export interface ScoreOptions<R extends Row = Row> {
   readonly settings: Readonly<Record<string, unknown>>;
   /** The name of the model of each role; part of the configuration too. */
   readonly players: Readonly<Record<string, string>>;
+  /** Digests of the files that score, by setting and file; recorded, and part of what the scores depend on. */
+  readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /**
    * Everything else that the scores depend on, so that only the same scoring goes on after a kill: the environment's module, the run that was copied, the servers
    * that are called.
@@ -79,8 +81,8 @@ export interface ScoreResult {
 
 /** Digest of everything that the scores depend on. The weighted sum needs no entry: the settings and the run decide it. */
 export function scoringDigest<R extends Row>(options: Omit<ScoreOptions<R>, 'directory'>): string {
-  const { settings, players, basis, failedOnly = false, recordsFailures = false, environment } = options;
+  const { settings, players, inputs, basis, failedOnly = false, recordsFailures = false, environment } = options;
   const { names, weights } = environment.rubric;
-  const what = { settings, players, basis, failedOnly, recordsFailures, names, weights: Object.fromEntries(weights) };
+  const what = { settings, players, inputs, basis, failedOnly, recordsFailures, names, weights: Object.fromEntries(weights) };
   return createHash('sha256').update(canonicalJson(what)).digest('hex');
 }

@@ -107,6 +107,11 @@ class RunScorer<R extends Row> {
     return this.#options.recordsFailures === true || !this.#failures.some(({ hadScore }) => hadScore);
   }
 
+  /** Scores from before stay, or the metrics of which they are sums. */
+  get #isPartial(): boolean {
+    return this.#options.failedOnly === true || this.#options.fromScore !== undefined;
+  }
+
   get #isTogether(): boolean {
     const { environment, fromScore } = this.#options;
     return environment.rubric.hasGroupRewards && fromScore === undefined && this.#metadata.config['independent_scoring'] !== true;
@@ -237,7 +242,7 @@ class RunScorer<R extends Row> {
   }
 
   async #replace(index: RunIndex, journal: ScoreJournal): Promise<void> {
-    const { directory, environment, settings, players, models, packageVersion, keepsJournal = false } = this.#options;
+    const { directory, environment, settings, players, inputs, models, packageVersion, keepsJournal = false } = this.#options;
     const { scoring: _, roles: __, ...config } = this.#metadata.config;
     await replaceScores(directory, {
       index,
@@ -254,6 +259,8 @@ class RunScorer<R extends Row> {
         scored: scoredIn(journal),
         changed: changedIn(journal),
         settings: { ...settings },
+        inputs,
+        ...(this.#isPartial ? { partial: true } : {}),
       },
       failures: models?.stats ?? new Map(),
     });

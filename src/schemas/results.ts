@@ -229,15 +229,23 @@ export const MetadataSchema = object(
     roles: byName(RoleStatsSchema),
     /** The times at which vf-score gave rollouts other scores, oldest first; absent if it did not. */
     scorings: listOf(
-      object({
-        at: text,
-        package_version: text,
-        /** Number of rollouts that were scored again, and of those whose score or error changed. */
-        scored: count,
-        changed: count,
-        /** The differences between the rewards and the environment's own; empty if there are none. */
-        settings: json,
-      }),
+      object(
+        {
+          at: text,
+          package_version: text,
+          /** Number of rollouts that were scored again, and of those whose score or error changed. */
+          scored: count,
+          changed: count,
+          /** The differences between the rewards and the environment's own; empty if there are none. */
+          settings: json,
+        },
+        {
+          /** SHA-256 of the files that scored, by setting and file, as in `sessions`: of the environment's own module (`env_id`), of files that its arguments name, of a module of `--rubric`. Absent in runs of earlier versions. */
+          inputs: byName(byName(text)),
+          /** Scores from before stay: only failed rollouts were scored, or weights alone changed. */
+          partial: only(true),
+        },
+      ),
     ),
     /** The cost of its models; absent if they run in this process. */
     cost: RunCostSchema,

@@ -97,7 +97,7 @@ describe('vf-compare', { timeout: 60_000 }, () => {
     expect(stdout).not.toMatch(/McNemar|better in/);
     expect((await vfCompare(old, corrected, '--markdown')).stdout).toContain(`not comparable: A and B ${why.split(' (')[0]!}`);
     expect((await vfCompare(old, 'half')).stdout).toContain('better in');
-    const again = await scored('again', ['0cee'], [{ at: '2026-01-01', package_version: '0', scored: 20, changed: 20, settings: {} }]);
+    const again = await scored('again', ['0cee'], [{ at: '2100-01-01', package_version: '0', scored: 20, changed: 20, settings: {} }]);
     expect((await vfCompare(corrected, again)).stdout).toContain('better in');
   });
 

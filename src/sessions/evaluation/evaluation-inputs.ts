@@ -1,8 +1,10 @@
 /** The inputs that an evaluation names by path, and their comparison with those that a resumed run began with. */
 import { canonicalJson } from '../../core/canonical-json.ts';
+import { recordedInputs } from '../../core/environment-version.ts';
 import { readMetadata } from '../../evaluate/run-records.ts';
 import { adapterDigests, baseDigests, moduleDigests, promptDigests } from '../../files/input-digests.ts';
 import { environmentIfFound } from '../../registry/find-environment.ts';
+import type { WireMetadata } from '../../schemas/results.ts';
 import { changedInputs, inputsIn, type NamedInputs, otherInputsError } from '../named-inputs.ts';
 import { embeddedModel } from '../policy/embedded-model.ts';
 import type { EvaluationContext, OpenedEvaluation } from './open-evaluation.ts';
@@ -17,8 +19,7 @@ export async function inputsOf(
 ): Promise<NamedInputs> {
   const { client, loaded } = context;
   const model = client === undefined && target.kind === 'embedded' ? embeddedModel(target.model, context) : null;
-  const places = request.environmentsDir === undefined ? {} : { environmentsDir: request.environmentsDir };
-  const found = loaded === undefined ? environmentIfFound(request.environment, places) : null;
+  const found = loaded === undefined ? request.environment : null;
   const ofModel =
     model === null
       ? {}
@@ -27,9 +28,26 @@ export async function inputsOf(
   return {
     ...(Object.keys(ofModel).length === 0 ? {} : { model: ofModel }),
     ...(Object.keys(base).length === 0 ? {} : { 'model (base)': base }),
-    ...(await inputsIn(environmentArgs, 'env_args')),
+    ...(await environmentInputs(found, environmentArgs, request.environmentsDir)),
+  };
+}
+
+/** Of files that the arguments name, and of the environment's own module, if it has one. @param environment id or path; null for one that the caller loaded */
+export async function environmentInputs(environment: string | null, args: unknown, environmentsDir?: string): Promise<NamedInputs> {
+  const found = environment === null ? null : environmentIfFound(environment, environmentsDir === undefined ? {} : { environmentsDir });
+  return {
+    ...(await inputsIn(args, 'env_args')),
     ...(found === null || found.isBundled ? {} : { [CORRECTED]: await moduleDigests(found.entry) }),
   };
+}
+
+/** The module that gave the scores on file; if several versions of it did, one that is not the present one. */
+function scoredBy(metadata: WireMetadata, now: NamedInputs[string] = {}): NamedInputs {
+  const modules = (recordedInputs(metadata) as (NamedInputs | undefined)[])
+    .map((inputs) => inputs?.[CORRECTED])
+    .filter((files) => files !== undefined);
+  const module = modules.find((files) => canonicalJson(files) !== canonicalJson(now)) ?? modules[0];
+  return module === undefined ? {} : { [CORRECTED]: module };
 }
 
 /**
@@ -46,8 +64,10 @@ export async function compareInputs(
     warn,
   }: Pick<OpenedEvaluation, 'request' | 'environmentArgs'> & Pick<EvaluationContext, 'names' | 'warn'>,
 ): Promise<void> {
-  const { sessions, env_args: args } = await readMetadata(directory);
-  const before = sessions.findLast((session) => session.inputs !== undefined)?.inputs ?? {};
+  const metadata = await readMetadata(directory);
+  const { sessions, env_args: args } = metadata;
+  const played = sessions.findLast((session) => session.inputs !== undefined)?.inputs ?? {};
+  const before = { ...played, ...scoredBy(metadata, inputs[CORRECTED]) };
   // Another model, or other arguments, are refused with the settings.
   const isSame = canonicalJson(args) === canonicalJson(environmentArgs);
   const changed = changedInputs(before, inputs, (key) => !(key.startsWith('env_args') && isSame));

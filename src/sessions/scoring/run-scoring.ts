@@ -11,6 +11,7 @@ import { evaluationRun } from '../../evaluate/evaluation-of-training.ts';
 import { isTrainingEvaluation, readTrainingEvaluation } from '../../evaluate/training-evaluation.ts';
 import { readMetadata } from '../../evaluate/run-records.ts';
 import { runFiles } from '../../evaluate/run-files.ts';
+import { moduleDigests } from '../../files/input-digests.ts';
 import { fileState } from '../../evaluate/score-journal.ts';
 import { type ScoreOptions, scoringDigest } from '../../evaluate/score-options.ts';
 import { scoreRun } from '../../evaluate/score-run.ts';
@@ -21,6 +22,7 @@ import type { WireMetadata } from '../../schemas/results.ts';
 import type { ScoredRun } from '../../reports/evaluation/scored-text.ts';
 import { openEnvironment } from '../environment/open-environment.ts';
 import { secretsOf } from '../policy/secrets.ts';
+import { environmentInputs } from '../evaluation/evaluation-inputs.ts';
 import { openRoles } from '../roles/open-roles.ts';
 import { resolveRoles } from '../roles/resolve-roles.ts';
 import type { Surroundings } from '../surroundings.ts';
@@ -110,6 +112,10 @@ export async function runScoring(run: string, flags: ScoringRequest, context: Sc
   for (const notice of roles.notices) context.note(notice);
   const fromScore = weighted !== null && !isOther && isSum(flags, before) ? weighted : null;
   const servers = resolved.map(({ role, player }) => [role, player.kind === 'endpoint' ? player.baseUrls.toSorted() : []] as const);
+  const inputs = {
+    ...(fromScore === null ? await environmentInputs(envId, args, environmentsDir) : {}),
+    ...(flags.rubric === null ? {} : { rubric: await moduleDigests(flags.rubric) }),
+  };
   const basis = { askAgain: flags.askAgain, environment: scoring, servers: Object.fromEntries(servers) };
   const options: Omit<ScoreOptions, 'directory' | 'basis'> = {
     environment: { eval: environment.eval, rubric: weighted ?? rubric, ...finishOf(environment) },
@@ -119,6 +125,7 @@ export async function runScoring(run: string, flags: ScoringRequest, context: Sc
     ...(fromScore === null ? {} : { fromScore: (score) => fromScore.reweighed(score) }),
     settings,
     players: roles.identities,
+    inputs,
     maxScoring: flags.maxScoring,
     scoringTimeoutMs: flags.scoringTimeout === 0 ? null : flags.scoringTimeout * 1000,
     timeoutNames: { rollout: '--scoring-timeout', scoring: '--scoring-timeout' },

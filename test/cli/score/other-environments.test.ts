@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import type { WireMetadata } from '../../../src/schemas/results.ts';
 import { chatServer } from '../../models/chat-server.ts';
 import { oneLine, policyServer, refused, rowIn, said, ScoreFolder } from './score-folder.ts';
 
@@ -52,6 +53,41 @@ describe.concurrent('vf-score', { timeout: 300_000 }, () => {
     });
     expect(await folder.score('run', '--in-place')).toMatchObject({ code: 0 });
     expect(await folder.run(words)).toMatchObject({ code: 0 });
+  });
+
+  it('records the files that scored, by which vf-compare and -R go from then on', async () => {
+    await using policy = await policyServer();
+    using folder = new ScoreFolder();
+    await folder.play(policy, ['-n', '2']);
+    const correct = (more: string) => folder.file(OWN, `${readFileSync(join(folder.path, OWN), 'utf8')}${more}\n`);
+    correct('// corrected');
+    expect(await folder.score('run', '-o', 'again')).toMatchObject({ code: 0 });
+    const scorings = (run: string) => (JSON.parse(readFileSync(join(folder.path, run, 'metadata.json'), 'utf8')) as WireMetadata).scorings;
+    const inputs = { env_id: { 'environment.mjs': expect.stringMatching(/^[0-9a-f]{64}$/) as string } };
+    // The scores are the same, and the files are not.
+    expect(scorings('again')).toMatchObject([{ changed: 0, inputs }]);
+    const compared = async (...runs: string[]) => (await folder.run(runs, {}, 'vf-compare')).stdout.replace(/\s+/g, ' ');
+    expect(await compared('run', 'again')).toContain('were scored by different versions of their environment (environment.mjs changed)');
+    const words = ['judged', '-n', '2', '-b', `${policy.url}/v1`, '-m', 'm', '-t', '8', '--api-client-type', 'chat', '-R', 'run'];
+    const warning = 'the module of the environment has changed since';
+    expect((await folder.run(words)).stderr).toContain(warning);
+    expect(await folder.score('run', '--in-place')).toMatchObject({ code: 0 });
+    expect(await compared('run', 'again')).not.toContain('different versions');
+    expect((await folder.run(words)).stderr).not.toContain(warning);
+    // Other weights of the same metrics leave the versions as they are.
+    expect(await folder.score('run', '-o', 'weighed', '--weight', 'judge=0.5')).toMatchObject({ code: 0 });
+    expect(scorings('weighed')).toMatchObject([{ inputs }, { inputs: {}, partial: true }]);
+    expect(await compared('run', 'weighed')).not.toContain('different versions');
+    const [rubric, other] = ['rubric', 'other'].map((name) => {
+      mkdirSync(join(folder.path, name));
+      return folder.file(
+        `${name}/rubric.ts`,
+        `import { reward, Rubric } from 'vf-search';\nexport const rubric = new Rubric({ funcs: [reward(() => 0.25, { name: '${name}' })] });\n`,
+      );
+    });
+    expect(await folder.score('run', '-o', 'one', '--rubric', rubric!)).toMatchObject({ code: 0 });
+    expect(await folder.score('run', '-o', 'two', '--rubric', other!)).toMatchObject({ code: 0 });
+    expect(await compared('one', 'two')).toContain('(rubric.ts changed)');
   });
 
   it('scores failed rollouts only with the environment of the others', async () => {
