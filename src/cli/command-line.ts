@@ -16,6 +16,7 @@ import { WaitMeter } from '../transport/wait-meter.ts';
 import { escapeControls, printable } from '../reports/text/terminal-text.ts';
 import { onOneLine } from '../schemas/on-one-line.ts';
 import { expectEnd, uncaughtFault, watchEnd } from './unexpected-end.ts';
+import { unprintedText } from './unprinted-text.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, costReached: 3, hungUp: 129, interrupted: 130, terminated: 143 } as const;
 
@@ -56,14 +57,12 @@ export interface CommandContext {
   onInterrupt: (() => void) | null;
   /** Called when code of the user's throws where nothing catches it, instead of printing the error; the command is stopped as by Ctrl-C. @default null */
   onUncaught?: (() => void) | null;
-  /** The command that continues the run that is open. @default null: none is open */
+  /** The command that continues the run that is open, or prints its results again. @default null: there is none, and the same command is run again */
   continueWith?: string | null;
   /** Ctrl-C is the ordinary end of the command, which then exits with the code that it returns. @default false */
   interruptIsEnd?: boolean;
-  /** True once all that the command was asked for is done: a signal that came late then changes no exit code. @default false */
-  isDone?: boolean;
-  /** The command that continues from what is recorded, if running this one again would start over. @default none */
-  again?: string;
+  /** Where the results lie once all that the command was asked for is done, except to print them: a signal then changes no exit code. @default null */
+  saved?: string | null;
 }
 
 /** Runs `main` with the process's arguments and exits with the code that it returns. `hasVerbose`: true if the command takes `-v`. */
@@ -84,7 +83,7 @@ export async function runCommand(
     warn: (line) => context.note(`${name}: ${line}`),
     note: (line) => void process.stderr.write(`${printable(redact(unmarked(line)))}\n`),
     report: (error) => {
-      context.note(`${name}: ${errorLine(error, { hasVerbose, again: context.again })}`);
+      context.note(`${name}: ${errorLine(error, { hasVerbose, continueWith: context.continueWith ?? null })}`);
       const stack = context.verbose ? stackTrace(error) : null;
       if (stack !== null) context.note(escapeControls(stack, { lines: true }));
     },
@@ -116,7 +115,13 @@ export async function runCommand(
   if (process.env['npm_lifecycle_event'] === 'npx') onParentGone(() => stop({ signal: 'SIGTERM', code: EXIT.terminated, isPassedOn: true }));
   // What this command starts was not started by npx.
   delete process.env['npm_lifecycle_event'];
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', (error) => ignoreClosedPipe(error, stream.isTTY));
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (isClosedReader(error, stream.isTTY)) return;
+      context.note(`${name}: ${unprintedText(error, stream === process.stdout ? 'stdout' : 'stderr', context)}`);
+      exit(EXIT.failed);
+    });
+  }
   process.on('uncaughtException', (error) => {
     const found = stopped === null ? uncaughtFault(error) : null;
     if (found === null) {
@@ -136,7 +141,7 @@ export async function runCommand(
     }, WIND_DOWN_MS).unref();
   });
   watchEnd(EXIT.failed, (how) => {
-    const advice = context.continueWith ? `continue this run with ${context.continueWith}` : 'run the command again';
+    const advice = context.continueWith ? `continue this run with ${context.continueWith} --allow-changes` : 'run the command again';
     context.note(`${name}: ${how}. Correct the code, then ${advice}`);
   });
   let code: number;
@@ -147,11 +152,18 @@ export async function runCommand(
     if (error !== fault && ((stopped === null && fault === null) || !(error instanceof CancelledError))) context.report(error);
     code = error instanceof ConfigError ? EXIT.usage : EXIT.failed;
   }
-  await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', done))));
+  await Promise.all([process.stdout, process.stderr].map(written));
   // Handlers set both, which the compiler does not see.
   if ((fault as VfError | null) !== null && code === EXIT.done) code = EXIT.failed;
   const by = stopped as Stop | null;
-  return by === null || context.isDone === true || (context.interruptIsEnd === true && by.signal === 'SIGINT') ? exit(code) : endNow(by);
+  return by === null || (context.saved ?? null) !== null || (context.interruptIsEnd === true && by.signal === 'SIGINT') ? exit(code) : endNow(by);
+}
+
+/** Waits until all is written, or its error is heard. */
+async function written(stream: NodeJS.WriteStream): Promise<void> {
+  await new Promise((done) => setImmediate(done));
+  // An empty write fails on a full device, too.
+  if (stream.writableLength > 0) await new Promise((done) => stream.write('', done));
 }
 
 /** The signal that asked the command to stop, and the matching exit code. */
@@ -226,13 +238,13 @@ export function asksForStacks(argv: readonly string[]): boolean {
 /** One line for any error: a VfError's message, the system's message about a file, or the name and message of an unexpected error. */
 export function errorLine(
   error: unknown,
-  { hasVerbose = true, again }: { readonly hasVerbose?: boolean; readonly again?: string | undefined } = {},
+  { hasVerbose = true, continueWith }: { readonly hasVerbose?: boolean } & Pick<CommandContext, 'continueWith'> = {},
 ): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   if (error instanceof VfError) return oneLine(error.message);
   const { errno, path, code } = error as NodeJS.ErrnoException;
   if (isDiskFull(error))
-    return oneLine(`the disk is full${path === undefined ? '' : ` (${path})`}; free some space and run ${again ?? 'the command again'}`);
+    return oneLine(`the disk is full${path === undefined ? '' : ` (${path})`}; free some space and run ${continueWith ?? 'the command again'}`);
   if (typeof errno === 'number' && errno < 0) {
     return oneLine(`${getSystemErrorMessage(errno)}${path === undefined ? '' : `: ${path}`} (${code})`);
   }
@@ -250,7 +262,6 @@ function oneLine(text: string): string {
 }
 
 /** @param isTerminal one that was closed fails with EIO */
-function ignoreClosedPipe(error: NodeJS.ErrnoException, isTerminal: boolean): void {
-  if (error.code === 'EIO' && isTerminal) return;
-  if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') throw error;
+function isClosedReader({ code }: NodeJS.ErrnoException, isTerminal: boolean): boolean {
+  return code === 'EPIPE' || code === 'ERR_STREAM_DESTROYED' || (code === 'EIO' && isTerminal);
 }

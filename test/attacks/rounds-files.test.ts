@@ -20,7 +20,7 @@ const at = (name: string) => join(folder, name);
 const rows = `rows = "${at('rows.jsonl')}"\n`;
 const output = `output = "${at('out')}"\n`;
 const GOOD = rows + output;
-const context = { ...quietContext(), commands: ROUND_COMMANDS, variables: process.env, onStart: () => {} };
+const context = { ...quietContext(), commands: ROUND_COMMANDS, variables: process.env, onStart: () => {}, onPlayed: () => {} };
 
 beforeAll(() => {
   writeFileSync(at('rows.jsonl'), '{"id": "p0"}\n');

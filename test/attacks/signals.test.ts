@@ -87,8 +87,8 @@ describe('runCommand', () => {
     expect(await kept.ended).toEqual([143, null]);
   });
 
-  it('changes no exit code by a signal that comes when all is done', async () => {
-    await using command = quickCommand('context.isDone = true; await new Promise((done) => signal.addEventListener("abort", done)); return 0;');
+  it('changes no exit code by a signal that comes when all is saved', async () => {
+    await using command = quickCommand('context.saved = "here"; await new Promise((done) => signal.addEventListener("abort", done)); return 0;');
     await until(() => command.stderr.includes('ready'));
     command.child.kill('SIGINT');
     expect(await command.ended).toEqual([0, null]);

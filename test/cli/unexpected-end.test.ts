@@ -46,7 +46,7 @@ describe('the end of a process', { timeout: 60_000 }, () => {
       expect(ended).toMatchObject({ status: 1, stdout: '', locks: [] });
       expect(ended.stderr).toMatch(
         new RegExp(
-          `^vf-try: the process ended in the middle: process\\.exit was called ${AT('use ')}\\. Correct the code, then continue this run with vf-try -R here\n$`,
+          `^vf-try: the process ended in the middle: process\\.exit was called ${AT('use ')}\\. Correct the code, then continue this run with vf-try -R here --allow-changes\n$`,
         ),
       );
     }
@@ -57,7 +57,7 @@ describe('the end of a process', { timeout: 60_000 }, () => {
     expect(ended).toMatchObject({ status: 1, stdout: '', locks: [] });
     // Node itself warns before.
     expect(ended.stderr).toContain(
-      'vf-try: the process ended in the middle: code waits for a promise that never settles. Correct the code, then continue this run with vf-try -R here\n',
+      'vf-try: the process ended in the middle: code waits for a promise that never settles. Correct the code, then continue this run with vf-try -R here --allow-changes\n',
     );
   });
 

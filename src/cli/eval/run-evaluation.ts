@@ -73,7 +73,7 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
       onStarted: (started, directory) => {
         announce(started, context);
         context.note(startedText(planned, started, directory));
-        context.continueWith = `${resumeCommand(words, directory)} --allow-changes`;
+        context.continueWith = resumeCommand(words, directory);
       },
       onEvent: (event) => progress.onEvent(event),
     });
@@ -90,7 +90,6 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
   } finally {
     progress.close();
     context.onInterrupt = null;
-    context.continueWith = null;
   }
 }
 

@@ -3,6 +3,7 @@ import { type Summary, summaryToWire } from '../../schemas/summary.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { packageVersion } from '../../data/package-root.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
+import { displayPath } from '../../reports/text/own-command.ts';
 import { paintFor } from '../../reports/text/paint.ts';
 import { compareSweep, type PlayedRun, type SweepComparison, sweepText, sweepToWire } from '../../reports/evaluation/compare-sweep.ts';
 import type { Argument, Invocation } from '../options/define-command.ts';
@@ -37,11 +38,15 @@ export async function runEvaluations({ arguments: { environment: target }, optio
         continue;
       }
       json.push(jsonOf(outcome));
-      const { directory, rollouts } = outcome.summary;
-      if (rollouts.recorded > 0) played.push({ name: outcome.summary.name ?? `run ${i + 1}`, directory });
+      const { directory, rollouts, complete, name } = outcome.summary;
+      if (rollouts.recorded > 0) played.push({ name: name ?? `run ${i + 1}`, directory });
+      const isLast = i === runs.length - 1;
+      // -R of a file begins runs that are complete anew.
+      if (isLast && isFileOfRuns(target)) context.continueWith = null;
+      if (complete && isLast && push === null) context.saved = played.map((each) => displayPath(each.directory)).join(', ');
       code = Math.max(code, exitCode(outcome.summary));
       // On a terminal a blank line separates the summary from the notes above it.
-      if (!run.settings.json) process.stdout.write(`${process.stdout.isTTY ? '\n' : ''}${printable(outcome.text)}${i < runs.length - 1 ? '\n' : ''}`);
+      if (!run.settings.json) process.stdout.write(`${process.stdout.isTTY ? '\n' : ''}${printable(outcome.text)}${isLast ? '' : '\n'}`);
       if (push !== null) code = Math.max(code, await pushResults(push, outcome, said));
     } catch (error) {
       if (runs.length === 1 || context.signal.aborted || error instanceof UnknownSharedRoleError) throw error;

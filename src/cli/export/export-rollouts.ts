@@ -39,6 +39,7 @@ export async function exportRollouts(
     },
     { signal: context.signal },
   );
+  if (output !== '-') context.saved = output;
   for (const note of counts.notes) context.note(`vf-export: ${note}`);
   context.note(describe(counts, output));
 }

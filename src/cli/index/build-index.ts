@@ -51,6 +51,7 @@ async function indexWords(corpus: string, options: IndexOptions, progress: Progr
   progress.end();
   for (const line of notices) context.note(`vf-index: ${line}`);
   const seconds = (performance.now() - startedAt) / 1000;
+  context.saved = output;
   if (json) process.stdout.write(jsonLine(summary(manifest, output, seconds)));
   else
     context.note(`vf-index: ${plural(manifest.rows, 'passage')}, ${countText(manifest.terms)} terms in ${durationText(seconds)}; ${output} is ready`);

@@ -62,6 +62,7 @@ export async function indexDense(corpus: string, options: DenseOptions, progress
     progress.end();
     for (const line of notices) context.note(`vf-index: ${line}`);
     const seconds = (performance.now() - startedAt) / 1000;
+    context.saved = output;
     if (json) process.stdout.write(jsonLine(summary(manifest, output, seconds)));
     else context.note(`vf-index: ${readyText(manifest, output, seconds)}`);
   } finally {

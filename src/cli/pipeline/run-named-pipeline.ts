@@ -63,6 +63,7 @@ export async function runNamedPipeline(named: string, flags: PipelineRunOptions,
   await replaceFile(join(folder, RESULT_FILE), async (write) => {
     for (const bytes of chunked(resultPieces(result))) await write(bytes);
   });
+  context.saved = folder;
   if (flags.json) process.stdout.write(jsonLine(resultRecord(result)));
   else process.stdout.write(printable(summary(result, folder)));
   return EXIT.done;

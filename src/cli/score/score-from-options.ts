@@ -5,6 +5,7 @@ import { type CommandContext, EXIT } from '../command-line.ts';
 import type { ScoreValues } from '../commands/vf-score.ts';
 import { runScoring, type ScoringSurroundings } from '../../sessions/scoring/run-scoring.ts';
 import { scoredJson, scoredText } from '../../reports/evaluation/scored-text.ts';
+import { displayPath } from '../../reports/text/own-command.ts';
 import { jsonLine, printable } from '../../reports/text/terminal-text.ts';
 
 export async function scoreFromOptions(directory: string, options: ScoreValues, context: CommandContext): Promise<number> {
@@ -29,6 +30,7 @@ export async function scoreFromOptions(directory: string, options: ScoreValues, 
     },
     { ...context, warn: (line) => context.note(`vf-score: ${line}`), onProgress: progressLines(context) },
   );
+  context.saved = displayPath(scored.directory);
   process.stdout.write(context.redact(options.json === true ? jsonLine(scoredJson(scored)) : printable(scoredText(scored))));
   const { isReplaced, failures, scored: count } = scored.result;
   return !isReplaced || (count === 0 && failures.length > 0) ? EXIT.failed : EXIT.done;

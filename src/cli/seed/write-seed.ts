@@ -40,7 +40,9 @@ export async function writeSeed(data: string, options: SeedOptions, context: Com
     { signal },
   );
   context.note(`vf-seed: ${describe(counts, { from: found.file, to: output, mostTokens })}`);
-  if (output !== '-') printCommands(options, { counts, modelFolder }, context);
+  if (output === '-') return;
+  context.saved = output;
+  printCommands(options, { counts, modelFolder }, context);
 }
 
 interface Lengths {

@@ -79,9 +79,12 @@ class AblationPlayer {
   /** Runs whose learning rate must change before they can continue. */
   readonly #diverged: PlannedTraining[] = [];
   #isInterrupted = false;
+  /** The command that continues the runs that have not finished. */
+  readonly #again: string;
 
   constructor(asked: Asked, all: readonly PlannedTraining[]) {
     this.#asked = asked;
+    this.#again = ownCommand('vf-train', [...asked.words, '-R']);
     this.#total = all.length;
     this.#left = all.filter(({ record }) => record.state !== 'finished').length;
   }
@@ -115,7 +118,8 @@ class AblationPlayer {
   }
 
   end(): number {
-    const { given, context, words } = this.#asked;
+    const { given, context } = this.#asked;
+    if (this.#code === EXIT.done) context.saved = this.#played.map(({ directory }) => displayPath(directory)).join(', ');
     if (given.display.json) {
       const ablations = this.#played.map(({ name, directory, comparison, summaries }) => ({
         name,
@@ -126,8 +130,7 @@ class AblationPlayer {
       process.stdout.write(context.redact(jsonLine({ ablations })));
     }
     if (this.#diverged.length > 0) this.#note(divergedText(this.#diverged, given.target!));
-    const again = ownCommand('vf-train', [...words, '-R']);
-    if (this.#code !== EXIT.done && !isUnderRounds()) this.#note(`finished runs are kept; continue the others with ${again}`);
+    if (this.#code !== EXIT.done && !isUnderRounds()) this.#note(`finished runs are kept; continue the others with ${this.#again}`);
     return this.#isInterrupted ? EXIT.interrupted : this.#code;
   }
 
@@ -170,6 +173,7 @@ class AblationPlayer {
       watch: async (run) => {
         await directory.update(index, { folder: basename(run.path), state: 'running', reason: null });
         const watch = await host.watch(run);
+        context.continueWith = isUnderRounds() ? null : this.#again;
         // One transcript for each run would bury the figures; transcripts.txt has them.
         return { ...watch, transcripts: { ...watch.transcripts, note: () => {} } };
       },

@@ -4,6 +4,7 @@ import { relative } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { announcedLines } from '../../reports/training/announce-run.ts';
 import { resumeCommand } from '../../reports/training/next-training-commands.ts';
+import { displayPath } from '../../reports/text/own-command.ts';
 import { paintFor } from '../../reports/text/paint.ts';
 import { escapeControls, printable } from '../../reports/text/terminal-text.ts';
 import { engineThreads, addressNotice } from '../../sessions/engine/address-notice.ts';
@@ -43,6 +44,7 @@ export async function runTrain(given: TrainArguments, context: CommandContext, w
   const finished = action === 'dry-run' ? null : await finishedRun(setup);
   if (finished !== null) {
     const { reportFinished } = await import('./report-training.ts');
+    if (given.push === null) noteSaved(finished.outcome.directory, context);
     await reportFinished(finished, setup, { display, note: context.note });
     return given.push === null ? EXIT.done : pushFinished(given.push, { config, ...adaptersOf(finished), context });
   }
@@ -58,6 +60,7 @@ export async function runTrain(given: TrainArguments, context: CommandContext, w
       // The engine is closed, and drawing needs as much memory as the engine did.
       if (usesEngine(config)) collectGarbage();
       const { reportTraining } = await import('./report-training.ts');
+      if (push === null && ended.outcome.reason === 'finished') noteSaved(ended.outcome.directory, context);
       await reportTraining(ended, { display, note: context.note, redact: context.redact });
     },
     // Called while the run is still locked: another process must not continue it while its files are read.
@@ -72,12 +75,17 @@ export async function runTrain(given: TrainArguments, context: CommandContext, w
     },
   });
   if (outcome.reason === 'finished') {
-    context.isDone = true;
+    noteSaved(outcome.directory, context);
     return code;
   }
   if (push !== null) context.note(NOT_PUSHED);
   if (outcome.reason === 'interrupted') return EXIT.interrupted;
   return cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
+}
+
+function noteSaved(directory: string, context: CommandContext): void {
+  context.saved = displayPath(directory);
+  if (!isUnderRounds()) context.continueWith = resumeCommand(directory, ['--json']);
 }
 
 const NOT_PUSHED = 'vf-train: the run has not finished, so nothing was pushed; with -R and --push it is pushed at its end';
@@ -117,10 +125,9 @@ async function watchRun(
     steps: totalSteps(config),
     rows: resumeDirectory === null ? [] : await readMetrics(directory.paths.metrics),
   });
-  context.continueWith = isUnderRounds() ? null : resumeCommand(directory.path, ['--allow-changes']);
+  context.continueWith = isUnderRounds() ? null : resumeCommand(directory.path, display.json ? ['--json'] : []);
   // The run's summary has it.
   context.onUncaught = () => {};
-  context.again = `${resumeCommand(directory.path)}${display.json ? ' --json' : ''}`;
   context.onInterrupt = () => view.note('vf-train: stopping; all work so far is kept. Press Ctrl-C again to stop at once');
   const note: TrainingWatch['note'] = (line, style) => view.note(escapeControls(context.redact(withFlags(line))), style);
   const warn: TrainingWatch['warn'] = (line) => note(`vf-train: ${line}`);
@@ -143,7 +150,6 @@ async function watchRun(
     transcripts: { columns: Math.min(stderr.columns || 80, 100) - 1, paint, note },
     onOpened: ({ evaluationLabel }) => view.nameEvaluations(evaluationLabel),
     close: () => {
-      context.continueWith = null;
       context.onUncaught = null;
       view.close();
     },

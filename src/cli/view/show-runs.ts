@@ -70,6 +70,7 @@ async function writeExport(view: OpenedView, file: string, context: CommandConte
   const options = { source: view.source, page: await readPage(packageRoot()), signal: context.signal, onProgress };
   const { bytes, leftOut } = await writeOutput(file, (write) => exportPage(write, options), { flag: '--export', signal: context.signal });
   const isStdout = file === '-';
+  if (!isStdout) context.saved = file;
   if (!isStdout) process.stdout.write(`${file}\n`);
   for (const line of leftOut) context.note(`vf-view: left out: ${line}`);
   context.note(

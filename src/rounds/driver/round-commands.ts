@@ -49,4 +49,6 @@ export interface RoundsContext extends StageContext {
   readonly commands: RoundCommands;
   /** Called after the checks, before the first step. */
   readonly onStart: () => void;
+  /** Called after the last step, before the report is printed, with the folder of the rounds. */
+  readonly onPlayed: (output: string) => void;
 }

@@ -95,7 +95,9 @@ class Rounds {
       note(
         `vf-rounds run: ${rounds === 1 ? 'the round is' : `all ${rounds} rounds are`} done; the next one starts from ${start.adapter ?? 'the base model'}`,
       );
-    commands.print(await reportText([this.#config.output], {}));
+    const report = await reportText([this.#config.output], {});
+    this.#context.onPlayed(this.#config.output);
+    commands.print(report);
   }
 
   /** Trains all rows, then keeps those in reach. */

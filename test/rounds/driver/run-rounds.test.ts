@@ -61,7 +61,7 @@ async function play(config: string, options: Partial<RunRoundsOptions> & { reado
       };
     },
   };
-  const context = { ...quietContext(), commands, variables: {}, onStart: () => {} };
+  const context = { ...quietContext(), commands, variables: {}, onStart: () => {}, onPlayed: () => {} };
   try {
     await runRounds(at('rounds.toml'), { allowChanges: false, dryRun: false, ...options }, context);
   } catch (error) {

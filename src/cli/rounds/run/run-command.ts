@@ -2,6 +2,7 @@
 import { argument, defineCommand } from '../../options/define-command.ts';
 import { flag } from '../../options/kinds.ts';
 import { table } from '../../options/option.ts';
+import { displayPath } from '../../../reports/text/own-command.ts';
 import { namingFlags } from '../../train/key-flags.ts';
 
 const NOTES = `
@@ -64,6 +65,9 @@ export const runCommand = defineCommand({
     const onStart = () => {
       context.onInterrupt = () => context.note('vf-rounds run: stopping; finished steps are kept. Press Ctrl-C again to stop at once');
     };
-    await namingFlags(runRounds(path, { allowChanges, dryRun }, { ...context, commands: ROUND_COMMANDS, variables: process.env, onStart }));
+    const onPlayed = (output: string) => {
+      context.saved = displayPath(output);
+    };
+    await namingFlags(runRounds(path, { allowChanges, dryRun }, { ...context, commands: ROUND_COMMANDS, variables: process.env, onStart, onPlayed }));
   },
 });
