@@ -127,8 +127,8 @@ export interface GradientComputation {
   restore(): Promise<void>;
   /** True if every number of the adapter and of Adam's moments is finite: a state with another one cannot be loaded. */
   isFinite(): Promise<boolean>;
-  /** False if every weight of the adapter equals the one in the copy that `hold` made. Without a copy it fails with `bad_input`. */
-  hasMoved(): Promise<boolean>;
+  /** The greatest absolute difference of a weight of the adapter from the copy that `hold` made. Without a copy it fails with `bad_input`. */
+  movement(): Promise<number>;
   close(): Promise<void>;
 }
 

@@ -46,8 +46,8 @@ export class StillBackend implements GradientBackend {
     return true;
   }
 
-  async hasMoved(): Promise<boolean> {
-    return true;
+  async movement(): Promise<number> {
+    return 1;
   }
 
   async saveAdapter(directory: string): Promise<AdapterManifest> {

@@ -110,8 +110,8 @@ export class UnigramBackend implements GradientBackend {
     return [this.#logits, this.#first, this.#second].every((numbers) => numbers.every(Number.isFinite));
   }
 
-  async hasMoved(): Promise<boolean> {
-    return this.#logits.some((logit, i) => logit !== this.#held!.logits[i]);
+  async movement(): Promise<number> {
+    return Math.max(...[...this.#logits].map((logit, i) => Math.abs(logit - this.#held!.logits[i]!)));
   }
 
   async saveAdapter(directory: string): Promise<AdapterManifest> {

@@ -51,7 +51,7 @@ function sleepingBackend(backend: GradientBackend, turns: SleepTurns, signal: Ab
       return backend.restore();
     },
     isFinite: () => backend.isFinite(),
-    hasMoved: () => backend.hasMoved(),
+    movement: () => backend.movement(),
     saveAdapter: (directory) => backend.saveAdapter(directory),
     saveState: (directory) => backend.saveState(directory),
     loadState: (directory) => backend.loadState(directory),

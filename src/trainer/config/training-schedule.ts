@@ -26,12 +26,18 @@ export function adamOptions(config: Pick<TrainingConfig, 'optimizer' | 'sft' | '
   const { optimizer, sft, steps } = config;
   const { beta1, beta2, epsilon, weightDecay, maxGradNorm } = optimizer;
   const supervised = supervisedSteps(config);
-  const { learningRate: peak, minLearningRate: floor, schedule: shape, warmupSteps } = optimizer;
+  const peak = peakRate(config, step);
+  const { minLearningRate: floor, schedule: shape, warmupSteps } = optimizer;
   const learningRate =
     step <= supervised
-      ? scheduledValue({ shape: sft.schedule, peak: sft.learningRate ?? peak, floor: 0, warmupSteps: sft.warmupSteps, steps: supervised }, step - 1)
+      ? scheduledValue({ shape: sft.schedule, peak, floor: 0, warmupSteps: sft.warmupSteps, steps: supervised }, step - 1)
       : scheduledValue({ shape, peak, floor, warmupSteps, steps }, step - supervised - 1);
   return { learningRate, beta1, beta2, epsilon, weightDecay, maxGradNorm };
+}
+
+/** The highest learning rate of the steps to which a step belongs: the supervised ones, or those on rollouts. */
+export function peakRate({ optimizer, sft }: Pick<TrainingConfig, 'optimizer' | 'sft'>, step: number): number {
+  return (step <= supervisedSteps({ sft }) ? sft.learningRate : null) ?? optimizer.learningRate;
 }
 
 /** A rate at which LoRA usually trains: that of the small models of the presets `laptop`. */

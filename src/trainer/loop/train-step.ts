@@ -12,7 +12,7 @@ import type { PhaseClock } from './phase-clock.ts';
 import { adamOptions, lossesOfStep, lowerRateFlags, splitOfStep, temperatureOfStep } from '../config/training-schedule.ts';
 import { weightsFault } from '../records/usable-version.ts';
 import { updateShift } from './update-shift.ts';
-import { unmovedReason, withoutUpdate } from './unmoved.ts';
+import { reachOf, unmovedReason, withoutUpdate } from './unmoved.ts';
 import { type PolicyUpdate, updatePolicy } from './update-policy.ts';
 
 export interface StepParts extends Omit<PassOptions, 'temperature'> {
@@ -68,7 +68,10 @@ export async function trainStep(step: number, version: number, parts: StepParts)
     onTakenBack?.();
     throw takenBack(step, fault, config);
   }
-  const unmoved = update.applied === 0 ? null : await timer.measure('update', () => unmovedReason(update, { adam, version, backend }));
+  const unmoved =
+    update.applied === 0
+      ? null
+      : await timer.measure('update', () => unmovedReason(update, { adam, version, backend, reach: reachOf(config, step) }));
   if (unmoved !== null) return { batch, work, update: withoutUpdate(update, unmoved) };
   const { reason } = update;
   if (reason === null) {

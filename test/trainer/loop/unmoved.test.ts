@@ -6,7 +6,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AdamOptions } from '../../../src/core/adam-options.ts';
 import { readMetrics } from '../../../src/trainer/records/metrics-journal.ts';
 import { SKIP_REMEDIES } from '../../../src/trainer/skip-reason.ts';
-import { unmovedReason } from '../../../src/trainer/loop/unmoved.ts';
+import { reachOf, unmovedReason } from '../../../src/trainer/loop/unmoved.ts';
+import { adamOptions } from '../../../src/trainer/config/training-schedule.ts';
+import { someConfig } from '../some-config.ts';
 import { eventsOf, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
 
@@ -32,10 +34,21 @@ describe('a run whose updates left every weight as it was', () => {
       return super.optimStep({ ...options, learningRate: 0 });
     }
   }
+  /** The weights begin at 0, which holds what no output shows. */
+  class Faint extends UnigramBackend {
+    override async optimStep(options: AdamOptions) {
+      return super.optimStep({ ...options, learningRate: 1e-30 });
+    }
+  }
 
   it.each([
     ['no_gradient', Untrainable, 'the gradient is 0 (grad_norm), so every weight stayed as it was'],
     ['too_small', Coarse, 'the update is smaller than float32 can hold, at the learning rate 0.01, so every weight stayed as it was'],
+    [
+      'too_small',
+      Faint,
+      'the update changed no weight by more than 2.0e-30, at the learning rate 0.01, and all steps of the run together would change no log-prob, so it was taken back',
+    ],
   ] as const)('is stopped without a version, a best adapter or a way on with -R, and its first step says why: %s', async (kind, Backend, text) => {
     const backend = async () => new Backend();
     const outcome = await run({ config, backend });
@@ -75,22 +88,36 @@ describe('a run whose updates left every weight as it was', () => {
 
 describe('unmovedReason', () => {
   const adam: AdamOptions = { learningRate: 0.01, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.1, maxGradNorm: 1 };
-  const reasonOf = async (gradNorm: number, version: number, isMoved: boolean, options: Partial<AdamOptions> = {}) => {
+  const reasonOf = async (gradNorm: number, version: number, movement: number, options: Partial<AdamOptions> = {}) => {
     let isRestored = false;
-    const backend = { hasMoved: async () => isMoved, restore: async () => void (isRestored = true) };
-    const reason = await unmovedReason({ values: { grad_norm: gradNorm } }, { adam: { ...adam, ...options }, version, backend });
+    const backend = { movement: async () => movement, restore: async () => void (isRestored = true) };
+    const reason = await unmovedReason({ values: { grad_norm: gradNorm } }, { adam: { ...adam, ...options }, version, backend, reach: 1000 });
     return [reason?.kind ?? null, isRestored];
   };
 
   it('takes back weights that decayed without any gradient so far, and leaves those that earlier gradients move on', async () => {
-    expect(await reasonOf(0, 0, true)).toEqual(['no_gradient', true]);
-    expect(await reasonOf(2, 0, true, { maxGradNorm: 1e-300 })).toEqual(['too_small', true]);
-    expect(await reasonOf(0, 3, true)).toEqual([null, false]);
-    expect(await reasonOf(1e-9, 0, true)).toEqual([null, false]);
+    expect(await reasonOf(0, 0, 0.01)).toEqual(['no_gradient', true]);
+    expect(await reasonOf(2, 0, 0.01, { maxGradNorm: 1e-300 })).toEqual(['too_small', true]);
+    expect(await reasonOf(0, 3, 0.01)).toEqual([null, false]);
+    expect(await reasonOf(1e-9, 0, 0.01)).toEqual([null, false]);
+  });
+
+  it('takes back weights near 0 that moved by less than any step of the run can add up to a change of an output', async () => {
+    expect(await reasonOf(2, 3, 1e-30)).toEqual(['too_small', true]);
+    expect(await reasonOf(2, 0, 1e-12)).toEqual(['too_small', true]);
+    expect(await reasonOf(2, 0, 1e-10)).toEqual([null, false]);
   });
 
   it('has nothing to say of a rate of 0, which a schedule may have', async () => {
-    expect(await reasonOf(2, 0, false, { learningRate: 0 })).toEqual([null, false]);
-    expect(await reasonOf(2, 0, false)).toEqual(['too_small', false]);
+    expect(await reasonOf(2, 0, 0, { learningRate: 0 })).toEqual([null, false]);
+    expect(await reasonOf(2, 0, 0)).toEqual(['too_small', false]);
+  });
+});
+
+describe('reachOf', () => {
+  it('does not depend on where the schedule of a run stands', () => {
+    const config = someConfig({ optimizer: { learning_rate: 1e-6, schedule: 'cosine', warmup_steps: 10 }, steps: 1000 });
+    const grown = [1, 10, 500, 1000].map((step) => reachOf(config, step) * adamOptions(config, step).learningRate);
+    for (const each of grown) expect(each).toBeCloseTo(1000 * config.lora.alpha * 1e-6, 12);
   });
 });

@@ -115,12 +115,12 @@ export class EngineGradients implements GradientComputation {
     });
   }
 
-  hasMoved(): Promise<boolean> {
+  movement(): Promise<number> {
     return this.inTurn(async () => {
       const held = this.#held?.tensors;
       if (held === undefined) throw badInput(NO_COPY);
-      const differ = (now: Float32Array, then: Float32Array) => now.some((value, i) => value !== then[i]);
-      return this.trainer.read().tensors.some(({ a, b }, i) => differ(a, held[i]!.a) || differ(b, held[i]!.b));
+      const most = (now: Float32Array, then: Float32Array) => now.reduce((found, value, i) => Math.max(found, Math.abs(value - then[i]!)), 0);
+      return this.trainer.read().tensors.reduce((found, { a, b }, i) => Math.max(found, most(a, held[i]!.a), most(b, held[i]!.b)), 0);
     });
   }
 

@@ -206,10 +206,10 @@ class Calls:
             self.parallel.replaced()
         return {}, {}
 
-    def has_moved(self, _: dict[str, Any], __: Arrays) -> Reply:
-        from state_files import differs
+    def movement(self, _: dict[str, Any], __: Arrays) -> Reply:
+        from state_files import movement
 
-        return {"moved": self.alone(lambda: differs(self.model, self.copy()))}, {}
+        return {"most": repr(self.alone(lambda: movement(self.model, self.copy())))}, {}
 
     def copy(self) -> Any:
         from failure import bad_input
@@ -231,7 +231,7 @@ class Calls:
         return self.parallel.stats(), {}
 
 
-CALLS = ("hello", "load_base", "create_adapter", "forward", "backward", "drop", "zero_grad", "optim_step", "save_adapter", "save_state", "load_state", "hold", "restore", "has_moved", "is_finite", "release", "stats")
+CALLS = ("hello", "load_base", "create_adapter", "forward", "backward", "drop", "zero_grad", "optim_step", "save_adapter", "save_state", "load_state", "hold", "restore", "movement", "is_finite", "release", "stats")
 
 
 def own_device(of_rank_0: str) -> str:

@@ -42,9 +42,9 @@ def put_held_state(model: Model, held: HeldState) -> None:
         torch.cuda.set_rng_state(held.cuda_rng, model.device)
 
 
-def differs(model: Model, held: HeldState) -> bool:
-    """Whether a weight of the adapter is another than in the copy."""
-    return any(not torch.equal(parameter.detach().cpu(), held.tensors[f"{name}.value"]) for name, parameter in model.parameters.items())
+def movement(model: Model, held: HeldState) -> float:
+    """The greatest absolute difference of a weight of the adapter from the copy."""
+    return max((parameter.detach().cpu().double() - held.tensors[f"{name}.value"].double()).abs().max().item() for name, parameter in model.parameters.items())
 
 
 def _tensors(model: Model) -> dict[str, torch.Tensor]:

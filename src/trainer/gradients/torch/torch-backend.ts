@@ -29,7 +29,7 @@ import {
   readError,
   readFiles,
   readFinite,
-  readMoved,
+  readMovement,
   readHello,
   readState,
   readStep,
@@ -209,8 +209,8 @@ export class TorchBackend implements GradientBackend {
     return readFinite((await this.#call('is_finite', {})).header).finite;
   }
 
-  async hasMoved(): Promise<boolean> {
-    return readMoved((await this.#call('has_moved', {})).header).moved;
+  async movement(): Promise<number> {
+    return Number(readMovement((await this.#call('movement', {})).header).most);
   }
 
   async saveAdapter(directory: string): Promise<AdapterManifest> {

@@ -24,7 +24,8 @@ const stepSchema = object({ step: count, grad_norm: text, skipped: flag });
 const filesSchema = object({ files: filledListOf(object({ name: text, bytes: count, sha256: text })) });
 const stateSchema = object({ differences: listOf(text) });
 const finiteSchema = object({ finite: flag });
-const movedSchema = object({ moved: flag });
+/** A string, as `grad_norm`. */
+const movementSchema = object({ most: text });
 const errorSchema = object({ code: text, text });
 
 export type HelloAnswer = XStatic<typeof helloSchema>;
@@ -38,7 +39,7 @@ const readers = {
   files: reader('save_adapter', filesSchema),
   state: reader('load_state', stateSchema),
   finite: reader('is_finite', finiteSchema),
-  moved: reader('has_moved', movedSchema),
+  movement: reader('movement', movementSchema),
   error: reader('a failed call', errorSchema),
 };
 export const {
@@ -49,7 +50,7 @@ export const {
   files: readFiles,
   state: readState,
   finite: readFinite,
-  moved: readMoved,
+  movement: readMovement,
   error: readError,
 } = readers;
 
