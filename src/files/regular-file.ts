@@ -89,7 +89,12 @@ export async function streamRegularFile(path: string, options: { readonly pieceB
 }
 
 function checkKind(path: string, about: Stats): void {
-  if (about.isFile() || about.isDirectory()) return;
-  const kind = about.isFIFO() ? 'a pipe' : about.isSocket() ? 'a socket' : 'a device';
-  throw new ConfigError(`${path} is ${kind}; name a regular file`);
+  const kind = otherKind(about);
+  if (kind !== null) throw new ConfigError(`${path} is ${kind}; name a regular file`);
+}
+
+/** What it is if it is neither a file nor a folder, with its article; null if it is one of these. */
+export function otherKind(about: Stats): string | null {
+  if (about.isFile() || about.isDirectory()) return null;
+  return about.isFIFO() ? 'a pipe' : about.isSocket() ? 'a socket' : 'a device';
 }

@@ -5,7 +5,7 @@
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { basename, dirname, extname, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { readRegularFileSync, statIfThere } from '../files/regular-file.ts';
+import { otherKind, readRegularFileSync, statIfThere } from '../files/regular-file.ts';
 import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
@@ -49,7 +49,7 @@ export function findEnvironment(id: string, options: FindEnvironmentOptions = {}
   );
   const found = candidates.find(isEnvironment) ?? findInstalled(id, workingDirectory) ?? candidates[0];
   if (found !== undefined) return openFolder(id, found);
-  throw unknownEnvironment(id, local);
+  throw unknownEnvironment(id, { local, workingDirectory });
 }
 
 /** As `findEnvironment`, but null for an environment that cannot be found. */
@@ -201,11 +201,19 @@ export function isNewEnvironmentName(id: string): boolean {
   return /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(id) && id.length <= 64;
 }
 
-function unknownEnvironment(id: string, local: string): ConfigError {
+/** Mentions a file of that name in the working directory, because a path may be meant. Empty if there is none. */
+function hereText(id: string, workingDirectory: string): string {
+  const about = statIfThere(join(workingDirectory, id));
+  if (about === undefined) return '';
+  const kind = otherKind(about);
+  return kind === null ? `. To load ./${id}, which exists, write ./${id}` : `. ./${id} exists, but it is ${kind}, which cannot be loaded`;
+}
+
+function unknownEnvironment(id: string, { local, workingDirectory }: { readonly local: string; readonly workingDirectory: string }): ConfigError {
   const known = [...new Set([...environmentsIn(local), ...bundledEnvironments()])];
   const creates = isNewEnvironmentName(id) ? `. \`vf-init ${id}\` creates a new one` : '';
   return new ConfigError(
     `The environment ${JSON.stringify(id)} is unknown; looked for ${join(local, id)}, the environments of vf-search, and ` +
-      `${id}, vf-${id} or @scope/${id} in node_modules; known are ${known.join(', ')}${suggestion(id, known)}${creates}`,
+      `${id}, vf-${id} or @scope/${id} in node_modules${hereText(id, workingDirectory)}; known are ${known.join(', ')}${suggestion(id, known)}${creates}`,
   );
 }

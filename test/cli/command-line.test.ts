@@ -42,6 +42,15 @@ describe('shellCommand', () => {
 });
 
 describe('bin/vf-eval.js', () => {
+  it('names the Node of the clone where the one that runs it is too old', () => {
+    const old = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.9.0' } })`;
+    const bin = join(import.meta.dirname, '../../bin/vf-eval.js');
+    const { status, stderr } = spawnSync(process.execPath, ['--import', `data:text/javascript,${old}`, bin], { encoding: 'utf8' });
+    expect(status).toBe(2);
+    const node = join(import.meta.dirname, '../../node_modules/.bin/node');
+    expect(stderr).toBe(`vf-eval: Node 22.12 or newer is needed, but this is Node 20.9.0; install a newer Node, or run ${node} ${bin}\n`);
+  });
+
   it('says what is missing where the package was not built', () => {
     using folder = new TemporaryFolder();
     cpSync(join(import.meta.dirname, '../../bin'), join(folder.path, 'bin'), { recursive: true });

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -172,7 +172,13 @@ describe('loadEnvironment', () => {
     await expect(unknown).rejects.toThrow(
       /environment "not-an-environment" is unknown; looked for .*known are .*local-one.*search-r1.*`vf-init not-an-environment`/,
     );
-    await expect(loadEnvironment('package.json', {}, options)).rejects.toThrow(/known are (?!.*vf-init)/);
+    await expect(loadEnvironment('package.json', {}, options)).rejects.toThrow(
+      /in node_modules\. To load \.\/package\.json, which exists, write \.\/package\.json; known are (?!.*vf-init)/,
+    );
+    execFileSync('mkfifo', [join(folder, 'some-pipe')]);
+    await expect(loadEnvironment('some-pipe', {}, options)).rejects.toThrow(
+      /\. \.\/some-pipe exists, but it is a pipe, which cannot be loaded; known/,
+    );
     await expect(loadEnvironment('twice', {}, options)).rejects.toThrow(/called twice: .*@one\/twice and .*@two\/twice\. Name it with its scope/);
     await expect(loadEnvironment('empty', {}, options)).rejects.toThrow(/empty contains no environment: no environment\.ts/);
   });

@@ -3,9 +3,7 @@
  * module, the rollout and the shape that is wanted: an advantage at the wrong rollout would train without an error.
  */
 import { namesIn } from '../../files/if-there.ts';
-import { untilAborted } from '../../core/abort.ts';
-import { ConfigError, ownCodeText, RewardError, TimeoutError, VfError } from '../../core/errors.ts';
-import { deadlineOf } from '../../rollouts/deadline.ts';
+import { ConfigError, ownCodeText, RewardError, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { assertNotAsync, moduleFault } from '../../core/module-fault.ts';
@@ -19,13 +17,13 @@ import {
   MEASURED_CREDIT,
   type CreditRollout,
 } from '../credit.ts';
+import { checkedState } from './checked-state.ts';
 import { valuesOf, withConstantGroups } from './constant-groups.ts';
 
 /** @param module the name that the user gave, with its key: `./my-credit.ts (algorithm.advantage.use)` */
 export function checkedCredit(createCredit: CreditFactory, config: TrainingConfig, module: string): Credit {
   const { kl, advantage, constantGroups } = config.algorithm;
   const credit = checkedMethods(created(createCredit, config, module), module);
-  const own = ownMethods(module, config.rollouts);
   if (kl.coefficient > 0 && kl.placement === 'reward' && credit.needs?.penalties !== true)
     throw new ConfigError(
       `algorithm.kl.placement must be "loss" with the credit ${module}, which does not subtract a penalty from the reward (needs: { penalties: true }); got "reward"`,
@@ -35,22 +33,29 @@ export function checkedCredit(createCredit: CreditFactory, config: TrainingConfi
     assign(batch) {
       if (batch.groups.length === 0) return { advantages: [] };
       const given = frozen(batch);
-      const assigned = ownCode(() => credit.assign(given), 'assign', module);
+      const assigned = ownCode(() => credit.assign(given), module);
       assertNotAsync(assigned, { method: 'assign of the credit', module, shape: '{ advantages }' });
       const problem = isObject(assigned) ? assignmentProblem(assigned, batch) : 'it must be { advantages }';
       if (problem !== null) throw moduleFault(`assign of the credit ${module} returned a wrong value in step ${batch.step}: ${problem}`, module);
       const { constantReason = `the credit ${advantage.use} gave every rollout 0, or left it out` } = assigned;
       return withConstantGroups({ ...assigned, constantReason }, batch, constantGroups);
     },
-    ...(credit.saveState === undefined ? {} : { saveState: (directory) => own('saveState', () => credit.saveState!(directory)) }),
-    ...(credit.loadState === undefined
+    ...(credit.saveState === undefined || credit.loadState === undefined
       ? {}
-      : {
-          async loadState(directory) {
-            // A checkpoint of a run that had another credit then has no files of this one.
-            if ((await namesIn(directory)).length > 0) await own('loadState', () => credit.loadState!(directory));
-          },
-        }),
+      : stateOf(credit as StatefulCredit, { module, limits: config.rollouts })),
+  };
+}
+
+type StatefulCredit = Required<Pick<Credit, 'saveState' | 'loadState'>>;
+
+function stateOf(credit: StatefulCredit, own: { readonly module: string; readonly limits: TrainingConfig['rollouts'] }): StatefulCredit {
+  const state = checkedState(credit, { owner: 'credit', ...own });
+  return {
+    saveState: state.saveState,
+    async loadState(directory) {
+      // A checkpoint of a run that had another credit then has no files of this one.
+      if ((await namesIn(directory)).length > 0) await state.loadState(directory);
+    },
   };
 }
 
@@ -98,38 +103,16 @@ function frozen(batch: CreditBatch): CreditBatch {
   return Object.freeze(batch);
 }
 
-type OwnMethod = (method: (typeof METHODS)[number], run: () => Promise<void>) => Promise<void>;
-
-/** Runs a method of the credit; an error of its own code names the module and the line that threw. A promise that never settles would hold the run without a word. */
-function ownMethods(module: string, { timeoutS, scoringTimeoutS }: TrainingConfig['rollouts']): OwnMethod {
-  const seconds = scoringTimeoutS ?? timeoutS;
-  return async (method, run) => {
-    const what = `${method} of the credit ${module} did not end`;
-    const awaited = () => 'a promise that it awaits may never settle';
-    const limit = { timeoutMs: seconds === null ? null : seconds * 1000, what, option: 'rollouts.scoring_timeout_s', awaited };
-    using deadline = deadlineOf(limit, UNSTOPPED);
-    try {
-      return await untilAborted(run(), deadline.signal);
-    } catch (cause) {
-      throw ownFault(cause, method, module);
-    }
-  };
-}
-
-function ownCode<T>(run: () => T, method: (typeof METHODS)[number], module: string): T {
+function ownCode<T>(run: () => T, module: string): T {
   try {
     return run();
   } catch (cause) {
-    throw ownFault(cause, method, module);
+    throw ownFault(cause, module);
   }
 }
 
-/** A checkpoint is written to its end. */
-const UNSTOPPED = new AbortController().signal;
-
-function ownFault(cause: unknown, method: (typeof METHODS)[number], module: string): VfError {
-  const what = `${method} of the credit ${module}`;
-  if (cause instanceof TimeoutError) return moduleFault(cause.message, module, cause);
+function ownFault(cause: unknown, module: string): VfError {
+  const what = `assign of the credit ${module}`;
   // `groupAdvantages` was given a value that is not a number: an error of the credit, too.
   if (cause instanceof RewardError) return moduleFault(`${what} failed: ${cause.message}`, module, cause);
   if (cause instanceof VfError) return cause;

@@ -96,15 +96,8 @@ export class CheckpointWriter {
 
 function unfinished(cause: ResultsError): TrainingError {
   const text = cause.message.replace(/\. Earlier checkpoints are kept$/, '');
-  const { resumeFlags, correct } = moduleFaultIn(cause) ?? { resumeFlags: [], correct: null };
   return new TrainingError(
     `The last checkpoint is missing: ${text}. Correct this, then continue this run with -R, which repeats the steps since the previous checkpoint from their recorded rollouts`,
-    { cause, resumeFlags, correct },
+    { cause, resumeFlags: [] },
   );
-}
-
-/** The fault of a source or a credit that cannot save its state; null if it is none of theirs. */
-function moduleFaultIn(error: Error): TrainingError | null {
-  for (let each: unknown = error; each instanceof Error; each = each.cause) if (each instanceof TrainingError) return each;
-  return null;
 }

@@ -1,6 +1,7 @@
 import { cp, mkdir, rm } from 'node:fs/promises';
-import { ResultsError } from '../../core/errors.ts';
+import { ResultsError, TrainingError } from '../../core/errors.ts';
 import { endsBackend, type GradientBackend } from '../gradient-backend.ts';
+import { isDiskFull } from '../../files/disk-full.ts';
 import { systemText } from '../../files/system-text.ts';
 
 interface Stateful {
@@ -110,7 +111,8 @@ export class Progress {
         this.#hasWeights = true;
       }
     } catch (cause) {
-      if (endsBackend(cause)) throw cause;
+      // A resume without the state of a source or a credit would go on wrongly.
+      if (endsBackend(cause) || (cause instanceof TrainingError && !isDiskFull(cause))) throw cause;
       this.#problem = new ResultsError(`Cannot write ${directory}: ${systemText(cause)}`, { cause });
     }
     this.#boundary = { step: this.#step, version: this.#version, counters };

@@ -8,6 +8,7 @@ import { repeatedIdText, rowProblem } from '../../core/dataset.ts';
 import { CancelledError, ConfigError, ownCodeText, RewardError, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { moduleFault, stoppingFault } from '../../core/module-fault.ts';
+import { checkedState } from '../credit/checked-state.ts';
 import { isPhaseName } from '../records/rollout-files.ts';
 import { assertRoleHasValues } from '../losses/loss-roles.ts';
 import type { PlayedRoles } from '../token-loss.ts';
@@ -55,8 +56,7 @@ export function checkedSource(createSource: CreateSource, module: string, roles:
         return batch;
       },
       needsPolicy: (step) => checkedNeed(() => source.needsPolicy(step), step, module),
-      saveState: (directory) => own('saveState', module, () => source.saveState(directory)),
-      loadState: (directory) => own('loadState', module, () => source.loadState(directory)),
+      ...checkedState(source, { owner: 'source', module, limits: context.config.rollouts }),
       ...(source.close === undefined ? {} : { close: () => own('close', module, async () => source.close?.()) }),
     };
   };

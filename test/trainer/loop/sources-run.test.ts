@@ -295,14 +295,36 @@ describe('a source whose code fails', () => {
     expect(await run({ createSource: mine({ take }), signal: stop.signal })).toMatchObject({ ...corrected, message: fault.message, step: 0 });
   });
 
-  it('is the module to correct where it cannot save its state, which is said once', async () => {
-    const saveState = () => Promise.reject(new Error('no save'));
-    const outcome = await run({ createSource: mine({ saveState }) });
-    expect(outcome).toMatchObject({
-      ...corrected,
-      message: expect.stringMatching(/^The last checkpoint is missing: .*saveState of the source \.\/mine\.ts failed/),
-    });
-    expect(outcome.message!.match(/no save/g)).toHaveLength(1);
+  it.each([
+    ['rejects', () => Promise.reject(new Error('no save')), /^saveState of the source \.\/mine\.ts failed: Error: no save/],
+    [
+      'throws',
+      () => {
+        throw new TypeError('Do not know how to serialize a BigInt');
+      },
+      /^saveState of the source \.\/mine\.ts failed: TypeError: Do not know/,
+    ],
+    ['returns its state', async () => ({ open: NaN }), /^saveState of the source \.\/mine\.ts returned a value and wrote no file/],
+    [
+      'never ends',
+      () => new Promise(() => {}),
+      /^saveState of the source \.\/mine\.ts did not end within 0\.05 s: a promise that it awaits may never settle/,
+    ],
+  ])('ends the run at the first step whose state it cannot save, and that step has no checkpoint: it %s', async (_, saveState, message) => {
+    const config = { rollouts: { scoring_timeout_s: 0.05 }, checkpoint: { every: 1 } };
+    const outcome = await run({ createSource: mine({ saveState: saveState as never }), config });
+    expect(outcome).toMatchObject({ ...corrected, reason: 'stopped', step: 0, message: expect.stringMatching(message) });
+    expect((await readdir(join(path, 'checkpoints'))).filter((name) => !name.endsWith('.tmp'))).toEqual([]);
+    expect((await eventsOf(path)).filter(({ kind }) => kind === 'alarm')).toEqual([]);
+  });
+
+  it('only raises an alarm where the disk is full as it saves its state', async () => {
+    let saves = 0;
+    const saveState = async () => {
+      if (++saves === 2) throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+    };
+    expect(await run({ createSource: mine({ saveState }), config: { checkpoint: { every: 1 } } })).toMatchObject({ reason: 'finished', step: 4 });
+    expect((await eventsOf(path)).filter(({ kind }) => kind === 'alarm')).toHaveLength(1);
   });
 
   it('is advised to bring trajectories where it brings none', async () => {
