@@ -172,9 +172,9 @@ describe('loadEnvironment', () => {
     await expect(unknown).rejects.toThrow(
       /environment "not-an-environment" is unknown; looked for .*known are .*local-one.*search-r1.*`vf-init not-an-environment`/,
     );
-    await expect(loadEnvironment('package.json', {}, options)).rejects.toThrow(
-      /in node_modules\. To load \.\/package\.json, which exists, write \.\/package\.json; known are (?!.*vf-init)/,
-    );
+    await expect(loadEnvironment('package.json', {}, options)).rejects.toThrow(/known are (?!.*vf-init)/);
+    mkdirSync(join(folder, 'loose'));
+    await expect(loadEnvironment('loose', {}, options)).rejects.toThrow(/in node_modules\. To load \.\/loose, which exists, write \.\/loose; known/);
     execFileSync('mkfifo', [join(folder, 'some-pipe')]);
     await expect(loadEnvironment('some-pipe', {}, options)).rejects.toThrow(
       /\. \.\/some-pipe exists, but it is a pipe, which cannot be loaded; known/,

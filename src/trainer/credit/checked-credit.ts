@@ -51,7 +51,7 @@ type StatefulCredit = Required<Pick<Credit, 'saveState' | 'loadState'>>;
 function stateOf(credit: StatefulCredit, own: { readonly module: string; readonly limits: TrainingConfig['rollouts'] }): StatefulCredit {
   const state = checkedState(credit, { owner: 'credit', ...own });
   return {
-    saveState: state.saveState,
+    saveState: (directory) => state.saveState(directory),
     async loadState(directory) {
       // A checkpoint of a run that had another credit then has no files of this one.
       if ((await namesIn(directory)).length > 0) await state.loadState(directory);
