@@ -36,6 +36,12 @@ export function withEnvironmentVersion(config: RecordedSettings, ...inputs: read
   };
 }
 
+/** The settings of an evaluation that a training played with an environment or settings that it no longer has: their number tells the setup, whose files are not known. */
+export function withOlderSetup(config: RecordedSettings, setup: number): RecordedSettings {
+  const { version: _, argument_versions: __, ...environment } = isObject(config['environment']) ? config['environment'] : {};
+  return { ...config, environment: { ...environment, older_setup: setup } };
+}
+
 /**
  * The digests of all files that gave the scores on file: those of an evaluation's sessions, and of vf-score, which replaces them unless it was partial. A scoring of an
  * earlier version recorded none, so nothing is known of the scores up to it. @param metadata the content of metadata.json

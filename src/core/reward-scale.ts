@@ -39,8 +39,11 @@ export function scaleProblem(first: Scaled, second: Scaled): string | null {
   return data === other ? versionProblem(first, second) : `${first.name} is evaluated on ${data} and ${second.name} on ${other}`;
 }
 
-/** Says that a file which may decide the reward had other contents for each of the two; null if none had. */
+/** Says that a file which may decide the reward had other contents for each of the two, or that a training has changed it since; null if neither is known. */
 export function versionProblem(first: Scaled, second: Scaled): string | null {
+  const older = [first, second].map(({ config }) => olderSetup(config));
+  if (older[0] !== older[1])
+    return `${older[0] === null ? second.name : first.name} was played before the environment or the settings of its training's evaluation changed, so its rewards have another scale`;
   const files = differingVersions(first, second);
   if (files.length === 0) return null;
   const [a, b] = [first.name, second.name];
@@ -73,6 +76,12 @@ function versionsIn(config: RecordedSettings | null): Versions {
   const { version, rubric_version: rubric, argument_versions: named } = environment;
   const textOrNull = (value: unknown) => (typeof value === 'string' ? value : null);
   return { own: textOrNull(version), rubric: textOrNull(rubric), named: isObject(named) ? named : {} };
+}
+
+/** The number of the setup; null for an evaluation with the setup that its run has now. */
+function olderSetup(config: RecordedSettings | null): number | null {
+  const { older_setup: setup } = isObject(config?.['environment']) ? config['environment'] : {};
+  return typeof setup === 'number' ? setup : null;
 }
 
 /** @param key dotted */

@@ -1,5 +1,5 @@
 /** A run as `vf-compare` reads it: values by row and rollout, and the data that distinguish its rows from those of other data sets. */
-import { recordedInputs, withEnvironmentVersion } from '../core/environment-version.ts';
+import { recordedInputs, withEnvironmentVersion, withOlderSetup } from '../core/environment-version.ts';
 import { ConfigError } from '../core/errors.ts';
 import { instructionLength } from '../core/instruction-length.ts';
 import { ResultSchema, type WireMetadata, type WireResult } from '../schemas/results.ts';
@@ -52,7 +52,7 @@ export async function readComparedRun(directory: string): Promise<ComparedRun> {
 }
 
 function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
-  const { path, name, step, version, envId, envArgs, model, rollouts, inputs, notes: repeated } = evaluation;
+  const { path, name, step, version, envId, envArgs, model, rollouts, inputs, olderSetup, notes: repeated } = evaluation;
   const rows = new Map<string, ComparedRow>();
   for (const trajectory of rollouts.values()) {
     const { group_id: id, metrics } = trajectory;
@@ -69,7 +69,8 @@ function comparedEvaluation(evaluation: TrainingEvaluation): ComparedRun {
     row.rollouts.set(trajectory.rollout_index, recorded);
   }
   const perExample = Math.max(...[...rows.values()].map((row) => row.rollouts.size).slice(0, 1000));
-  const config = withEnvironmentVersion({ env_id: envId, env_args: envArgs, step }, inputs);
+  const plain = { env_id: envId, env_args: envArgs, step };
+  const config = olderSetup === null ? withEnvironmentVersion(plain, inputs) : withOlderSetup(plain, olderSetup);
   const notes = [playedByText(step, version), ...repeated].filter((note) => note !== '');
   return {
     directory: path,

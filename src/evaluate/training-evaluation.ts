@@ -33,6 +33,8 @@ export interface TrainingEvaluation {
   readonly maxTokens: number | null;
   /** Digests of the files that the run's settings name, as run.json has them; empty if it has none. */
   readonly inputs: unknown;
+  /** The number of the environment and the settings that played it, if the run's newest evaluation has others; null if it has not, or does not say. */
+  readonly olderSetup: number | null;
   /** Lines that were left out, a sentence. */
   readonly notes: readonly string[];
   /** By rollout id; a failed one may have been played again. */
@@ -69,7 +71,20 @@ export async function readTrainingEvaluation(path: string): Promise<TrainingEval
   const { environment, ...config } = readConfig(run, path);
   const inputs = fieldsOf(jsonOrNull(await readRegularFile(join(run, 'run.json')).catch(() => '')))['inputs'];
   const step = Number(NAME.exec(basename(path))![1]);
-  return { path, run, step, version, ...environment, ...config, model: first.model, inputs, rollouts, notes: ids.notes };
+  const olderSetup = await olderSetupOf(join(run, 'metrics.jsonl'), step);
+  return { path, run, step, version, ...environment, ...config, model: first.model, inputs, olderSetup, rollouts, notes: ids.notes };
+}
+
+/** Of the last evaluation after the step. */
+async function olderSetupOf(metrics: string, step: number): Promise<number | null> {
+  let [own, newest]: [number | null, number | null] = [null, null];
+  for await (const { text } of readLines(metrics)) {
+    const { kind, step: at, evaluation_setup: setup } = fieldsOf(jsonOrNull(text));
+    if (kind !== 'evaluation' || typeof setup !== 'number') continue;
+    newest = setup;
+    if (at === step) own = setup;
+  }
+  return own === newest ? null : own;
 }
 
 function readConfig(run: string, path: string) {

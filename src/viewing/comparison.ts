@@ -16,7 +16,6 @@ interface Side {
   readonly run: string;
   readonly set: string;
   readonly title: string;
-  readonly older: boolean;
   readonly reader: RolloutReader;
   readonly table: RolloutTable;
   /** Rows of the table by group, in the order of their indices. */
@@ -33,7 +32,7 @@ export async function compareSets(sets: readonly { readonly run: OpenRun; readon
   const named: NamedRun[] = [];
   for (const { run, set } of sets) {
     sides.push(await sideOf(run, set));
-    named.push({ name: (await run.line()).name, settings: await run.settings.ofResult() });
+    named.push({ name: (await run.line()).name, settings: await run.settingsOf(set) });
   }
   const labels = runLabels(named);
   const everywhere = new Set(sides.flatMap(({ groups }) => [...groups.keys()]));
@@ -51,7 +50,7 @@ export async function compareSets(sets: readonly { readonly run: OpenRun; readon
     partial: everywhere.size - common.length,
     differing: common.length - shared.length,
     differences: others.map((other, i) => {
-      const problem = versionProblem(first!, other) ?? olderProblem(sides[0]!, sides[i + 1]!, other.name);
+      const problem = versionProblem(first!, other);
       return { ...difference(sides[0]!, sides[i + 1]!, problem === null ? shared : []), notComparable: problem };
     }),
     rows: shown.map((group) => {
@@ -67,14 +66,7 @@ async function sideOf(run: OpenRun, id: string): Promise<Side> {
   const table = await reader.table();
   const groups = Map.groupBy(table.rows, table.name('group') as (row: number) => string);
   for (const rows of groups.values()) rows.sort((a, b) => table.index(a) - table.index(b));
-  return { run: run.found.id, set: id, title: file.set.title, older: file.set.older, reader, table, groups };
-}
-
-/** An evaluation from before its training's environment changed was scored by files that are not known, or with settings that the run no longer has. */
-function olderProblem(first: Side, other: Side, otherName: string): string | null {
-  if (!first.older && !other.older) return null;
-  const name = first.older ? nameOf(0) : otherName;
-  return `${name} was played before the environment or the settings of its training's evaluation changed, so its rewards have another scale`;
+  return { run: run.found.id, set: id, title: file.set.title, reader, table, groups };
 }
 
 /**

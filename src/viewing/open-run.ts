@@ -1,10 +1,11 @@
 /** A run that is being viewed: its sets with their readers, its tokenizer, its metrics. */
+import { withOlderSetup } from '../core/environment-version.ts';
 import { hasLivingWriter } from '../files/run-lock.ts';
 import { lastUsed } from './last-used.ts';
 import { EventFile } from './event-file.ts';
 import type { FoundRun } from './find-runs.ts';
 import { LineIndex } from './line-index.ts';
-import { fieldsOf, textOf } from './loose-fields.ts';
+import { type Fields, fieldsOf, textOf } from './loose-fields.ts';
 import { MetricFile } from './metric-file.ts';
 import { type ExaminedFile, RunDamage } from './run-damage.ts';
 import { RolloutReader } from './rollout-reader.ts';
@@ -89,6 +90,14 @@ export class OpenRun {
     const found = (await this.sets()).find(({ set }) => set.id === id);
     if (found !== undefined) return found;
     throw new ViewRequestError(404, `The run ${this.found.id} has no rollouts "${id.slice(0, 100)}". Choose others on its page.`);
+  }
+
+  /** Those that its results depend on. */
+  async settingsOf(id: string): Promise<Fields> {
+    const settings = await this.settings.ofResult();
+    const { set } = await this.set(id);
+    const played = set.older && set.step !== null ? (await this.metrics.playedBy()).get(set.step) : undefined;
+    return played === undefined || played.setup === null ? settings : withOlderSetup(settings, played.setup);
   }
 
   reader({ file, rewards }: SetFile): Promise<RolloutReader> {

@@ -2,6 +2,8 @@
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { compareRuns } from '../../src/evaluate/compare-runs.ts';
+import { type ComparedRun, readComparedRun } from '../../src/evaluate/compared-run.ts';
 import { FileSource } from '../../src/viewing/file-source.ts';
 import { TemporaryFolder } from '../cli/eval/temporary-folder.ts';
 import { stepText, writeTraining } from './written-runs.ts';
@@ -43,6 +45,12 @@ it('draws, lists and follows only the evaluations of the newest setup, says so o
   expect((await source.compare({ sets })).differences).toMatchObject([
     { mean: null, notComparable: expect.stringMatching(/^A was played before the environment or the settings/) as string },
   ]);
+  const files = await Promise.all([0, 1, 2].map((step) => readComparedRun(join(directory, `evaluations/step-00000${step}.jsonl`))));
+  const [first, second, third] = files as [ComparedRun, ComparedRun, ComparedRun];
+  // They hold no questions, so only an equal scale lets equal ids stand for equal rows.
+  expect(() => compareRuns([first, third])).toThrow(/step-000000\.jsonl was played before the environment or the settings/);
+  expect(compareRuns([first, third], { byId: true }).pairs[0]!.notComparable).toMatch(/^A was played before/);
+  expect(compareRuns([second, third]).pairs[0]!.notComparable).toBeNull();
   const newest = [1, 2].map((step) => ({ run: 't', set: `evaluation/${step}` }));
   expect((await source.compare({ sets: newest })).differences).toMatchObject([{ notComparable: null }]);
 });
