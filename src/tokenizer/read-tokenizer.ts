@@ -116,7 +116,7 @@ class LibraryTokenizer implements ModelTokenizer {
     this.#template = parts.template;
     this.#withinTime = parts.withinTime;
     this.#directory = parts.directory;
-    this.#isSafe = !patternsIn(parts.files.tokenizer).some(isRiskyPattern);
+    this.#isSafe = !patternsIn(parts.files.tokenizer).some((pattern) => isRiskyPattern(pattern));
     this.vocabularySize = parts.spellings.length;
     this.hasChatTemplate = parts.template !== null;
     const special = parts.files.addedTokens.filter((token) => token.special).map((token) => token.id);

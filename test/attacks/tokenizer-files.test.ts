@@ -1,4 +1,4 @@
-/** Tokenizers whose patterns try without end. */
+/** Tokenizers whose patterns backtrack without end. */
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -14,17 +14,20 @@ import { startNode } from './attacked-process.ts';
 const NANO = join(import.meta.dirname, '../../models/nano-base');
 /** Takes years on the text with which a tokenizer is probed. */
 const HOSTILE = String.raw`((\S|\s)+)+` + '\u0001';
+const PLAIN = ['x', 'x', 'x', 'x'] as const;
+const USUAL = String.raw`[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|\s+(?!\S)|\s+`;
 
-function writeTokenizer(folder: string, pattern: string): string {
+/** @param patterns each splits what the one before it left */
+function writeTokenizer(folder: string, ...patterns: readonly string[]): string {
   const directory = join(folder, 'model');
   mkdirSync(directory);
   for (const file of ['config.json', 'tokenizer_config.json']) cpSync(join(NANO, file), join(directory, file));
   const tokenizer = JSON.parse(readFileSync(join(NANO, 'tokenizer.json'), 'utf8')) as Record<string, unknown>;
-  const split = { type: 'Split', pattern: { Regex: pattern }, behavior: 'Isolated', invert: false };
+  const splits = patterns.map((pattern) => ({ type: 'Split', pattern: { Regex: pattern }, behavior: 'Isolated', invert: false }));
   const bytes = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: false };
   writeFileSync(
     join(directory, 'tokenizer.json'),
-    JSON.stringify({ ...tokenizer, pre_tokenizer: { type: 'Sequence', pretokenizers: [split, bytes] } }),
+    JSON.stringify({ ...tokenizer, pre_tokenizer: { type: 'Sequence', pretokenizers: [...splits, bytes] } }),
   );
   return directory;
 }
@@ -36,6 +39,21 @@ describe('openTokenizer', () => {
     await expect(openTokenizer(writeTokenizer(folder.path, HOSTILE), { withinTime: soon })).rejects.toThrow(
       /took more than [\d.]+ s to divide a text of \d+ characters/,
     );
+  });
+
+  it.each([
+    ['as usual', [USUAL], false],
+    ['as usual, the last of five', [...PLAIN, USUAL], false],
+    ['that repeats too often', ['a*a*a*b'], true],
+    ['that repeats too often, the last of five', [...PLAIN, 'a*a*a*b'], true],
+  ] as const)('times a short text for a pattern %s: %#', async (_, patterns, isTimed) => {
+    using folder = new TemporaryFolder();
+    let timed = 0;
+    const counting = <T>(_limitMs: number, work: () => T): T => (timed++, work());
+    const tokenizer = await openTokenizer(writeTokenizer(folder.path, ...patterns), { withinTime: counting });
+    timed = 0;
+    tokenizer.encode('aaab', { addSpecialTokens: false });
+    expect(timed > 0).toBe(isTimed);
   });
 
   it('has a limit of its own, as the engine has', { tags: 'long' }, async () => {
