@@ -144,11 +144,28 @@ describe('tryCredit', () => {
   });
 });
 
+/** A batch as a module without types sees it. */
+interface ChangedBatch {
+  groups: { reward: number; turns: { start: number }[]; trajectory: { reward: number; metrics: Record<string, number> } }[][];
+}
+
 describe('checkedCredit', () => {
-  it('gives a batch that cannot be changed, in every step', () => {
+  it.each<readonly [string, (batch: ChangedBatch) => unknown]>([
+    ['the list of groups', (batch) => (batch.groups = [])],
+    ['the groups', ({ groups }) => groups.push([])],
+    ['a group', ({ groups }) => groups[0]!.fill(0 as never)],
+    ['a reward', ({ groups }) => (groups[0]![0]!.reward = 0)],
+    ['a turn', ({ groups }) => (groups[0]![0]!.turns[0]!.start = 1)],
+    ['the turns', ({ groups }) => groups[0]![0]!.turns.pop()],
+    ['a trajectory', ({ groups }) => (groups[0]![0]!.trajectory.reward = 0)],
+    ['a metric', ({ groups }) => (groups[0]![0]!.trajectory.metrics['em'] = 0)],
+  ])('gives a batch that cannot be changed, in every step: %s', (_, change) => {
     const config = someConfig({ algorithm: { advantage: { use: './mine.ts' } } });
-    const filling = assigning(({ groups }) => ({ advantages: groups.map((group) => (group as unknown[]).fill(1)) }));
-    const credit = checkedCredit(() => filling as Credit, config, MODULE);
+    const changing = assigning((batch) => {
+      change(batch as unknown as ChangedBatch);
+      return { advantages: batch.groups.map((group) => group.map(() => 1)) };
+    });
+    const credit = checkedCredit(() => changing as Credit, config, MODULE);
     const groups = [[0, 1].map((index) => creditRollout(trajectory(`a/${index}`)))];
     expect(() => credit.assign({ step: 3, groups, failed: [] })).toThrow(/^assign of the credit .* A batch must stay as it is/);
   });

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -31,7 +31,7 @@ const FULL = new VfError('Could not write it', { cause: Object.assign(new Error(
 const evaluated = (step: number, value: number): MetricsRow => ({ kind: 'evaluation', step, values: { reward_mean: value, policy_version: step } });
 const kept = () => readBest(join(folder, 'best'));
 
-function opened(): BestAdapter {
+function opened(evaluationSetup?: number): BestAdapter {
   const save = async (directory: string) => {
     mkdirSync(directory);
     writeFileSync(join(directory, 'adapter_config.json'), '{}');
@@ -43,7 +43,7 @@ function opened(): BestAdapter {
     },
   };
   const parts = {
-    run: { config: someConfig({}), directory: { paths: { best: join(folder, 'best') } } },
+    run: { config: someConfig({}), directory: { paths: { best: join(folder, 'best') } }, evaluationSetup },
     records: { report: ({ message }: { message: string }) => said.push(message), rows, missingRows: () => lost, checkpoints },
     session: { backend: { saveAdapter: save } },
     isValidated: false,
@@ -98,6 +98,27 @@ describe('BestAdapter', () => {
     lost = [];
     await offered(best, 3, 0.4);
     expect(kept()).toMatchObject({ step: 3 });
+  });
+
+  it('has the adapter back that a kill left under its old name, where no checkpoint has it', async () => {
+    await offered(opened(), 1, 0.5);
+    renameSync(join(folder, 'best'), join(folder, 'best.old.tmp'));
+    await opened().review();
+    expect([readdirSync(folder), kept()]).toMatchObject([['best'], { step: 1, value: 0.5 }]);
+    expect(said).toEqual([]);
+  });
+
+  it('keeps the best of another setup of evaluations until the first version that is measured with this one', async () => {
+    const best = (step: number, value: number, setup: number) => {
+      const chosen = opened(setup).offer({ metric: 'reward_mean', step, version: step, value });
+      rows.push({ ...evaluated(step, value), values: { ...evaluated(step, value).values, evaluation_setup: setup } });
+      return chosen;
+    };
+    await best(1, 0.5, 1);
+    await opened(2).review();
+    expect([kept()?.step, said]).toEqual([1, []]);
+    await best(2, 0.1, 2);
+    expect(kept()).toMatchObject({ step: 2, value: 0.1 });
   });
 
   it('leaves the loss of the backend to the run', async () => {

@@ -218,6 +218,7 @@ describe('checkedSource', () => {
       'trajectories[0] is not a trajectory as play returns it: targets must be ascending positions from 1 to 3, the last of its ids; targets[0] is 0',
     ],
     [{ trajectories: [{ ...TRAJECTORY, targets: Int32Array.of(3, 4) }] }, 'targets[1] is 4'],
+    [{ trajectories: [{ ...TRAJECTORY, turnTokens: [1, 2] }] }, 'turnTokens must sum to its 2 targets, got 3'],
     [{ trajectories: [{ ...TRAJECTORY, targets: Int32Array.of(3, 2) }] }, 'targets[1] is 2'],
     [{ trajectories: [{ ...TRAJECTORY, reward: '1' }] }, 'the reward of a/0 must be a finite number, or null for a failed rollout; got "1"'],
     [{ trajectories: [{ ...TRAJECTORY, reward: NaN }] }, 'the reward of a/0 must be a finite number'],
