@@ -1,4 +1,5 @@
 /** Methods of Python's dictionaries and lists that leave them as they are; others are refused, as in the sandbox of transformers. */
+import { spend } from './python-budget.ts';
 import { pairsOf } from './python-filters.ts';
 import { isEqual } from './python-operators.ts';
 import {
@@ -20,9 +21,13 @@ import {
   textOf,
 } from './python-runtime.ts';
 
+/** What takes the longer the larger the dictionary is. */
+const LISTING: ReadonlySet<string> = new Set(['items', 'keys', 'values', 'copy']);
+
 /** A dictionary with the methods of Python's, which hide keys of their names: `properties.items()` where a property is called "items". */
 export function dictMethod(value: RuntimeValue, name: string): ((args: readonly RuntimeValue[]) => RuntimeValue) | null {
   const entries = entriesOf(value);
+  if (LISTING.has(name)) spend(entries.size);
   switch (name) {
     case 'items':
       return () => list(pairsOf(value));
@@ -41,6 +46,7 @@ export function dictMethod(value: RuntimeValue, name: string): ((args: readonly 
 
 export function listMethod(items: readonly RuntimeValue[], name: 'index' | 'count' | 'copy'): RuntimeFunction {
   return ([value = missing()]) => {
+    spend(items.length / 16);
     if (name === 'copy') return list(items);
     if (name === 'count') return integer(items.filter((item) => isEqual(item, value)).length);
     const at = items.findIndex((item) => isEqual(item, value));

@@ -84,6 +84,7 @@ export function iterate(value: RuntimeValue): readonly RuntimeValue[] {
   if (isMissing(value)) return [];
   if (isText(value)) spend(textOf(value).length);
   if (isText(value)) return Array.from(textOf(value), (character) => text(character));
+  if (isDict(value)) spend(entriesOf(value).size);
   if (isDict(value)) return [...entriesOf(value).keys()].map(keyValue);
   throw new Error(`'${pythonType(value)}' object is not iterable`);
 }

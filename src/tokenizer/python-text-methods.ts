@@ -1,4 +1,5 @@
 /** Methods of Python's text that the Jinja library lacks, or of which it does not know all arguments. Places and widths count code points. */
+import { spend } from './python-budget.ts';
 import { bracesFormatted } from './python-format.ts';
 import {
   flag,
@@ -185,6 +186,7 @@ function splitText(own: string, separator: RuntimeValue | undefined, most: Runti
   while (parts.length < limit && rest !== '') {
     const [at, after] = isBlank ? spacesIn(rest, isFromEnd) : placesOf(textOf(separator), rest, isFromEnd);
     if (at < 0) break;
+    spend();
     parts.push(isFromEnd ? rest.slice(after) : rest.slice(0, at));
     rest = isFromEnd ? rest.slice(0, at) : rest.slice(after);
     if (!isBlank && rest === '') break;
@@ -215,6 +217,7 @@ function linesOf(own: string, keepsEnds: RuntimeValue | undefined): RuntimeValue
   const lines: string[] = [];
   let start = 0;
   for (const { 0: end, index } of own.matchAll(LINE_END)) {
+    spend();
     lines.push(own.slice(start, index) + (ends ? end : ''));
     start = index + end.length;
   }

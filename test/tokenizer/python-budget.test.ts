@@ -6,6 +6,7 @@ const rendered = (source: string, variables: Readonly<Record<string, unknown>> =
 
 describe('PythonTemplate', () => {
   it('refuses templates whose work or text grows without bounds', () => {
+    const large = Object.fromEntries(Array.from({ length: 60_000 }, (_, i) => [`key${i}`, i]));
     const grown = (step: string) => `{% set ns = namespace(s=[1], t='a') %}{% for i in range(99) %}${step}{% endfor %}`;
     for (const source of [
       '{% for a in range(100000) %}{{ range(100000)|length }}{% endfor %}',
@@ -15,9 +16,13 @@ describe('PythonTemplate', () => {
       '{{ range(100000)|unique|list|length }}',
       "{% set a = 'x' * 16000000 %}{% for i in range(100000) %}{% set b = a|upper %}{% endfor %}",
       "{{ ('x' * 16000000)|list|length }}",
+      "{% set s = 'a ' * 100000 %}{% for i in range(1000) %}{% set x = s.split(' ') %}{% endfor %}",
+      "{% set s = 'a ' * 100000 %}{% for i in range(1000) %}{% set x = s.rsplit() %}{% endfor %}",
+      "{% set s = 'a\\n' * 100000 %}{% for i in range(1000) %}{% set x = s.splitlines() %}{% endfor %}",
+      '{% for i in range(1000) %}{% set x = large|list %}{% endfor %}',
       grown('{% set ns.s = ns.s + ns.s %}'),
     ])
-      expect(() => rendered(source)).toThrow('the template takes more than 5,000,000 steps');
+      expect(() => rendered(source, { large })).toThrow('the template takes more than 5,000,000 steps');
     for (const step of ['{% set ns.t = ns.t ~ ns.t %}', '{% set ns.t = ns.t + ns.t %}'])
       expect(() => rendered(grown(step))).toThrow('the template makes a text of more than 16,777,216 characters');
   });
