@@ -31,7 +31,8 @@ export { type DataRecord, loadRecords, type LoadRecordsOptions } from './data/lo
 export { splitNotices } from './data/split-notices.ts';
 export { isInside } from './files/is-inside.ts';
 export { doubtfulNotices, readGoldenAnswers } from './schemas/golden-answers.ts';
-export { readDocument, readTextFile } from './files/read-document.ts';
+export { readTextFile } from './files/json-file.ts';
+export { readDocument } from './files/read-document.ts';
 
 export { openPageRetriever, type OpenPageRetrieverOptions, SEARCH_FORMS, type SearchForm } from './registry/open-page-retriever.ts';
 export { type CreateRetriever, type EngineContext, isEngineModule } from './registry/open-engine-module.ts';

@@ -113,11 +113,20 @@ export class ProgramBuffer {
   }
 
   /** Throws ConfigError if the checkpoint's file does not hold a buffer. */
-  load(state: BufferState): void {
+  load(text: string): void {
+    const state = stateIn(text);
     if (!Array.isArray(state?.entries) || typeof state.seen !== 'object' || state.seen === null)
       throw new ConfigError('The checkpoint has no usable buffer of programs. Resume from an earlier checkpoint.');
     this.#entries = state.entries;
     this.#seen = new Map(Object.entries(state.seen));
+  }
+}
+
+function stateIn(text: string): BufferState | null {
+  try {
+    return JSON.parse(text) as BufferState | null;
+  } catch {
+    return null;
   }
 }
 

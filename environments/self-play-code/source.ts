@@ -121,7 +121,8 @@ class SelfPlaySource implements TrajectorySource {
   }
 
   async loadState(directory: string): Promise<void> {
-    this.#buffer.load(JSON.parse(await readFile(join(directory, FILE), 'utf8')));
+    const text = await readFile(join(directory, FILE), 'utf8');
+    this.#buffer.load(text);
   }
 
   async #propose(step: number, signal: AbortSignal): Promise<Proposal[]> {

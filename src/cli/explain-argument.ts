@@ -1,6 +1,7 @@
 /** The error for a flag that the command does not have, but that the environment on the command line takes as an argument. */
 import { environmentArgumentNames } from '../registry/argument-names.ts';
 import { environmentIfFound } from '../registry/find-environment.ts';
+import { jsonOrText } from '../core/read-json.ts';
 import { isSecretName } from '../transport/redact.ts';
 import type { UnknownFlag } from './options/define-command.ts';
 
@@ -16,10 +17,5 @@ export async function explainArgument({ flag, value, positionals }: UnknownFlag)
 }
 
 function valueOf(word: string | null): unknown {
-  if (word === null) return true;
-  try {
-    return JSON.parse(word);
-  } catch {
-    return word;
-  }
+  return word === null ? true : jsonOrText(word);
 }

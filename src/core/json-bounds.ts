@@ -10,9 +10,10 @@ export interface JsonLimits {
   readonly maxParts: number;
   /** Values that commas separate, such as the ids and log-probabilities of tokens. */
   readonly maxValues: number;
+  /** Of one object. With a million keys, JSON.parse and each look at its values take seconds. @default 65,536 */
+  readonly maxKeys?: number;
 }
 
-/** Of one object. With a million keys, JSON.parse and each look at its values take seconds. */
 const MOST_KEYS = 2 ** 16;
 
 /** Of a request: a conversation of 100,000 messages is 300,000 parts; 1,024 samples of 4,096 tokens with their log-probabilities are the values. */
@@ -50,6 +51,7 @@ export class JsonBounds {
   /** The next bytes. Returns what is too much, such as `nests lists and objects more than 64 levels deep`; null if nothing is. */
   take(bytes: Uint8Array): string | null {
     const keys = this.#keys;
+    const { maxParts, maxValues, maxKeys = MOST_KEYS } = this.#limits;
     // In local variables, which take a tenth of the time.
     let [levels, parts, values, isString, isEscape] = [this.#levels, this.#parts, this.#values, this.#isString, this.#isEscape];
     for (let at = 0; at < bytes.length; at++) {
@@ -65,7 +67,7 @@ export class JsonBounds {
       else if (byte === COMMA) values++;
       else if (byte === COLON) {
         parts++;
-        if (++keys[levels]! > MOST_KEYS) return `has an object of more than ${countText(MOST_KEYS)} keys`;
+        if (++keys[levels]! > maxKeys) return `has an object of more than ${countText(maxKeys)} keys`;
       } else if ((byte | BRACE_BIT) === OPENING) {
         parts++;
         if (++levels > MOST_LEVELS) return `nests lists and objects more than ${MOST_LEVELS} levels deep`;
@@ -73,15 +75,14 @@ export class JsonBounds {
       } else if ((byte | BRACE_BIT) === CLOSING && levels > 0) levels--;
     }
     [this.#levels, this.#parts, this.#values, this.#isString, this.#isEscape] = [levels, parts, values, isString, isEscape];
-    const { maxParts, maxValues } = this.#limits;
     if (parts > maxParts) return `has more than ${countText(maxParts)} lists, objects and keys`;
     return values > maxValues ? `has more than ${countText(maxValues)} values` : null;
   }
 }
 
-/** What is too much in the whole text of a request, as `JsonBounds` tells it; null if nothing is. */
-export function jsonExcess(text: string): string | null {
-  return new JsonBounds(REQUEST_LIMITS).take(new TextEncoder().encode(text));
+/** What is too much in the whole text, as `JsonBounds` tells it; null if nothing is. @param limits of a request by default */
+export function jsonExcess(text: string, limits = REQUEST_LIMITS): string | null {
+  return new JsonBounds(limits).take(new TextEncoder().encode(text));
 }
 
 /** As `JsonBounds`, for a reply of any kind: bounds a body that begins as JSON or as a stream of events, and lets others pass. */

@@ -1,9 +1,10 @@
 /** Models of a Hugging Face hub: downloads the files of a model or an adapter that an engine or peft reads into the hub's own cache, which other tools share. */
 import { existsSync, type Stats } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { jsonObjectAt } from '../files/json-file.ts';
+import { isObject } from '../schemas/is-object.ts';
 import { ConfigError } from '../core/errors.ts';
-import { readJson } from '../core/read-json.ts';
-import { readRegularFileSync, statIfThere } from '../files/regular-file.ts';
+import { statIfThere } from '../files/regular-file.ts';
 import { checkedCommit, downloadBlob, type HubFile } from './hub-blob.ts';
 import { HubCache, hubCacheFolder } from './hub-cache.ts';
 import { HubConnection, type HubConnectionOptions } from './hub-connection.ts';
@@ -132,6 +133,6 @@ async function usable(model: HubModelName, env: HubConnectionOptions['env']): Pr
 function isComplete(folder: string): boolean {
   const index = join(folder, 'model.safetensors.index.json');
   if (!existsSync(index)) return ['model.safetensors', 'adapter_model.safetensors'].some((name) => existsSync(join(folder, name)));
-  const { weight_map: files } = readJson(readRegularFileSync(index)) as { weight_map?: Readonly<Record<string, string>> };
-  return Object.values(files ?? {}).every((name) => existsSync(join(folder, name)));
+  const files = jsonObjectAt(index)?.['weight_map'];
+  return isObject(files) && Object.values(files).every((name) => typeof name === 'string' && existsSync(join(folder, name)));
 }

@@ -3,7 +3,9 @@ import { closeSync, existsSync, readdirSync, readSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path';
 import { hubCacheFolder } from '../data/hub-cache.ts';
 import { isOffline, namesakeProblem, parseHubModel } from '../data/hub-model.ts';
-import { jsonObjectAt, modelFacts } from '../files/model-facts.ts';
+import { readJson } from '../core/read-json.ts';
+import { jsonObjectAt } from '../files/json-file.ts';
+import { modelFacts } from '../files/model-facts.ts';
 import { ConfigError } from '../core/errors.ts';
 import { openRegularFileSync, statIfThere } from '../files/regular-file.ts';
 import { type ModelShape, parameterCount, readModelShape } from '../launch/model-shape.ts';
@@ -112,6 +114,9 @@ function weightFiles(path: string): string[] {
   return readdirSync(path).filter((name) => name.endsWith('.safetensors'));
 }
 
+/** The limit of the format's own library. */
+const MOST_HEADER_BYTES = 100_000_000;
+
 /** The format: eight bytes with the length of the header, the header as JSON, then the tensors up to the end of the last one. */
 function isSafetensors(path: string): boolean {
   const { size } = statSync(path);
@@ -119,10 +124,10 @@ function isSafetensors(path: string): boolean {
   try {
     file = openRegularFileSync(path);
     const length = Buffer.alloc(8);
-    if (readSync(file, length, 0, 8, 0) < 8 || length.readBigUInt64LE() > BigInt(size - 8)) return false;
+    if (readSync(file, length, 0, 8, 0) < 8 || length.readBigUInt64LE() > BigInt(Math.min(size - 8, MOST_HEADER_BYTES))) return false;
     const header = Buffer.alloc(Number(length.readBigUInt64LE()));
     readSync(file, header, 0, header.length, 8);
-    const tensors = Object.entries(JSON.parse(header.toString('utf8')) as Record<string, { data_offsets?: [number, number] }>);
+    const tensors = Object.entries(readJson(header.toString('utf8')) as Record<string, { data_offsets?: [number, number] }>);
     return 8 + header.length + Math.max(0, ...tensors.map(([, { data_offsets: offsets }]) => offsets?.[1] ?? 0)) === size;
   } catch {
     // A header that is not JSON.

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 import type { WireAskedLine } from '../schemas/asked-line.ts';
 import { metadataText, type WireMetadata, type WireResult } from '../schemas/results.ts';
 import { readLines, replaceFile } from '../files/json-lines.ts';
@@ -49,8 +50,8 @@ async function findLine<T extends { readonly rollout_id: string }>(path: string,
   const needle = `"rollout_id":${JSON.stringify(rolloutId)}`;
   for await (const { text } of readLines(path)) {
     if (!text.includes(needle)) continue;
-    const line = JSON.parse(text) as T;
-    if (line.rollout_id === rolloutId) return line;
+    const line = jsonOrNull(text) as T | null;
+    if (line?.rollout_id === rolloutId) return line;
   }
   return null;
 }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, statSync } from 'node:fs';
 import { opendir } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
-import { jsonObjectAt } from './model-facts.ts';
+import { jsonObjectAt } from './json-file.ts';
 import { readingError } from './place-error.ts';
 import { openRegularFile, readRegularFile, statIfThere, streamRegularFile } from './regular-file.ts';
 

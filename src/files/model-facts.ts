@@ -1,7 +1,7 @@
 /** Facts from config.json and adapter_config.json, read on this machine. A model that is only named by its hub id has no such file, and no facts. */
 import { join } from 'node:path';
+import { jsonObjectAt } from './json-file.ts';
 import { isObject } from '../schemas/is-object.ts';
-import { readRegularFileSync } from './regular-file.ts';
 import type { JsonObject } from './source-text.ts';
 
 /** Facts of a model's directory. */
@@ -49,14 +49,4 @@ function scaledLength(length: number | null, { rope_scaling: old, rope_parameter
 /** The adapter_config.json of a PEFT directory; null if it is missing or broken. */
 export function adapterConfig(directory: string): JsonObject | null {
   return jsonObjectAt(join(directory, 'adapter_config.json'));
-}
-
-/** Null for a file that is missing, no regular file, or no JSON object. */
-export function jsonObjectAt(path: string): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(readRegularFileSync(path));
-    return isObject(value) ? value : null;
-  } catch {
-    return null;
-  }
 }

@@ -4,6 +4,7 @@
  */
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, type ReadStream, type Stats, statSync } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
+import { countText } from '../core/count-text.ts';
 import { ConfigError } from '../core/errors.ts';
 
 /** A pipe that takes the file's place after the first look does not block. Windows lacks the flag. */
@@ -66,19 +67,28 @@ export async function readRegularBytes(path: string): Promise<Buffer> {
   return await file.readFile();
 }
 
-/** Reads the file's bytes synchronously. */
-export function readRegularBytesSync(path: string): Buffer {
+/** A configuration or manifest of this size is a mistake. */
+export const DOCUMENT_BYTES = 16 * 2 ** 20;
+
+/** Reads the file's bytes synchronously. Throws as `openRegularFileSync` does, and ConfigError for a file of more than `mostBytes`. @param mostBytes no limit by default */
+export function readRegularBytesSync(path: string, mostBytes = Infinity): Buffer {
   const file = openRegularFileSync(path);
   try {
+    checkSize(path, fstatSync(file).size, mostBytes);
     return readFileSync(file);
   } finally {
     closeSync(file);
   }
 }
 
-/** Reads the file's text synchronously. */
-export function readRegularFileSync(path: string): string {
-  return readRegularBytesSync(path).toString('utf8');
+/** The same as UTF-8. */
+export function readRegularFileSync(path: string, mostBytes = Infinity): string {
+  return readRegularBytesSync(path, mostBytes).toString('utf8');
+}
+
+/** Throws ConfigError. */
+export function checkSize(path: string, bytes: number, mostBytes: number): void {
+  if (bytes > mostBytes) throw new ConfigError(`${path} has ${countText(bytes)} bytes, more than the limit of ${countText(mostBytes)}`);
 }
 
 /** The file's bytes in pieces of `pieceBytes`; closes the file at the end. Rejects as `openRegularFile` does. Read it at once: an error without a reader ends the process. */

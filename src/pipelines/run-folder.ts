@@ -4,6 +4,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import type { JournalHeader } from './call-journal.ts';
 import { readLines } from '../files/json-lines.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 import { fieldsOf } from '../schemas/is-object.ts';
 
 export const CALLS_FILE = 'calls.jsonl';
@@ -50,11 +51,7 @@ async function newestIncomplete(base: string, header: JournalHeader): Promise<st
 /** Empty if there is none. */
 async function headerIn(path: string): Promise<JournalHeader> {
   for await (const { text } of readLines(path)) {
-    try {
-      return fieldsOf(JSON.parse(text));
-    } catch {
-      return {};
-    }
+    return fieldsOf(jsonOrNull(text));
   }
   return {};
 }

@@ -5,10 +5,10 @@
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { basename, dirname, extname, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { readJsonFileSync } from '../files/json-file.ts';
 import { otherKind, readRegularFileSync, statIfThere } from '../files/regular-file.ts';
 import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
-import { readJson } from '../core/read-json.ts';
 import { packageRoot } from '../data/package-root.ts';
 import { type EnvironmentDescription, parseEnvironmentDescription } from '../schemas/environment-description.ts';
 
@@ -117,13 +117,7 @@ function entryIn(folder: string, description: EnvironmentDescription): string | 
 function describe(folder: string): EnvironmentDescription {
   const path = join(folder, 'package.json');
   if (!existsSync(path)) return {};
-  let manifest: unknown;
-  try {
-    manifest = readJson(readRegularFileSync(path));
-  } catch (cause) {
-    throw new ConfigError(`${path} is not JSON: ${(cause as Error).message}`, { cause });
-  }
-  const parsed = parseEnvironmentDescription(manifest);
+  const parsed = parseEnvironmentDescription(readJsonFileSync(path));
   if (!parsed.ok) throw new ConfigError(`"verifiers" in ${path} does not describe an environment: ${parsed.problem}`);
   return parsed.description;
 }

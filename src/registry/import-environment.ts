@@ -7,7 +7,8 @@ import { closeSync, existsSync } from 'node:fs';
 import module from 'node:module';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { openRegularFileSync, readRegularFileSync } from '../files/regular-file.ts';
+import { jsonFieldsAt } from '../files/json-file.ts';
+import { openRegularFileSync } from '../files/regular-file.ts';
 import { ConfigError } from '../core/errors.ts';
 import { OWN_EXTENSION } from './find-environment.ts';
 import { type OwnModules, resolveOwn } from './own-modules.ts';
@@ -57,7 +58,7 @@ function isModule(path: string): boolean {
   if (!path.endsWith('.ts')) return path.endsWith('.mts');
   for (let folder = dirname(path); ; folder = dirname(folder)) {
     const manifest = join(folder, 'package.json');
-    if (existsSync(manifest)) return (JSON.parse(readRegularFileSync(manifest)) as { type?: string }).type === 'module';
+    if (existsSync(manifest)) return jsonFieldsAt(manifest)['type'] === 'module';
     if (folder === dirname(folder)) return false;
   }
 }

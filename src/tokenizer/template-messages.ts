@@ -1,4 +1,5 @@
 /** Messages and tools in the format that chat templates receive, in vLLM and here. */
+import { jsonOrNull } from '../schemas/json-or-null.ts';
 import { contentText, type ImageRef, type Message, type MessageContent } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { fieldsOf } from '../schemas/is-object.ts';
@@ -92,11 +93,7 @@ function mapJson(value: unknown, map: (text: string) => string): unknown {
 
 /** Templates require an object. Anything else becomes an empty one, as in vLLM, so that a bad call does not make the conversation unusable. */
 function argumentsOf(text: string): Json {
-  try {
-    return fieldsOf(JSON.parse(text));
-  } catch {
-    return {};
-  }
+  return fieldsOf(jsonOrNull(text));
 }
 
 /** The images of the messages, in order. */

@@ -1,5 +1,7 @@
 /** The settings and the record of a run, parsed again only if their file has changed: `config.toml` and `run.json` of a training run, `metadata.json` of an evaluation. */
 import { recordedInputs, withEnvironmentVersion } from '../core/environment-version.ts';
+import { readJson } from '../core/read-json.ts';
+import { kindOf } from '../schemas/kind-of.ts';
 import { ConfigError, errorMessage } from '../core/errors.ts';
 import { parseToml } from '../files/toml-text.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -125,12 +127,10 @@ export class RunSettings {
 function jsonFields(text: string, name: Name): Fields {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readJson(text);
   } catch (cause) {
     throw new ConfigError(`${name} is damaged: it is not valid JSON (${errorMessage(cause as Error)}). Restore the file.`, { cause });
   }
   if (isObject(value)) return value;
-  throw new ConfigError(
-    `${name} is damaged: it holds ${Array.isArray(value) ? 'a list' : `a ${typeof value}`} where an object belongs. Restore the file.`,
-  );
+  throw new ConfigError(`${name} is damaged: it holds ${kindOf(value)} where an object belongs. Restore the file.`);
 }

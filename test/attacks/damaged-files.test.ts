@@ -145,7 +145,7 @@ describe('an evaluation', () => {
       expect((await run(command, directory, ...more)).stderr).toContain('results.jsonl is a folder where a file was. Restore the file.');
       expect((await run(command, at('fifo'), ...more)).stderr).toContain('fifo is not a folder, so it is not a run.');
     }
-    expect((await run('vf-eval', 'search-r1', '-a', 'topk=1e999')).stderr).toContain('topk must be an integer of at least 1, got Infinity');
+    expect((await run('vf-eval', 'search-r1', '-a', 'topk=1e999')).stderr).toContain('topk must be an integer of at least 1, got "1e999"');
   });
 });
 

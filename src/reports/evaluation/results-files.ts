@@ -2,7 +2,8 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { PushedFile } from '../../data/hub-push.ts';
-import { readRegularFile } from '../../files/regular-file.ts';
+import { jsonFieldsAt } from '../../files/json-file.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
 import { hideAddresses, mapStrings } from '../../transport/redact.ts';
 import { resultsCard, type ResultsCardFacts } from './results-card.ts';
 
@@ -34,8 +35,8 @@ export async function resultsFiles({ redact, ...facts }: ResultsFilesOptions): P
 async function pushedFile(directory: string, name: string): Promise<PushedFile> {
   const file = join(directory, name);
   if (name !== 'metadata.json') return { path: name, content: { file } };
-  const metadata = JSON.parse(await readRegularFile(file)) as { sessions?: object[] };
-  const sessions = metadata.sessions?.map((session) => ({ ...session, base_url: null }));
+  const metadata = jsonFieldsAt(file);
+  const sessions = Array.isArray(metadata['sessions']) ? metadata['sessions'].map((each) => ({ ...fieldsOf(each), base_url: null })) : undefined;
   return { path: name, content: { text: `${JSON.stringify(mapStrings({ ...metadata, base_url: null, sessions }, hideAddresses), null, 2)}\n` } };
 }
 

@@ -1,7 +1,7 @@
 /** Commands and paths, written so that they work in the current folder. */
 import { existsSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join, relative, resolve } from 'node:path';
-import { readRegularFileSync } from '../../files/regular-file.ts';
+import { jsonObjectAt } from '../../files/json-file.ts';
 import { packageRoot } from '../../data/package-root.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { transportSettings } from '../../transport/transport-settings.ts';
@@ -98,10 +98,6 @@ function isOnPath(name: string, script: string, path: string): boolean {
 function packageName(folder: string): string | null {
   const path = join(folder, 'package.json');
   if (!existsSync(path)) return null;
-  try {
-    const { name } = JSON.parse(readRegularFileSync(path)) as { readonly name?: unknown };
-    return typeof name === 'string' ? name : '';
-  } catch {
-    return '';
-  }
+  const name = jsonObjectAt(path)?.['name'];
+  return typeof name === 'string' ? name : '';
 }

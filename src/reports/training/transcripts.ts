@@ -5,6 +5,8 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { jsonOrNull } from '../../schemas/json-or-null.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
 import type { Row } from '../../core/dataset.ts';
 import { markedText } from '../../core/message.ts';
 import type { Environment } from '../../core/environment.ts';
@@ -138,8 +140,8 @@ async function repliesOf(path: string, ids: readonly string[]): Promise<Map<stri
   const replies = new Map<string, NonNullable<SampleTranscript['asked']>>();
   if (!existsSync(path)) return replies;
   for await (const { text } of readLines(path)) {
-    const { rollout_id: id, asked } = JSON.parse(text) as WireAskedLine;
-    if (ids.includes(id))
+    const { rollout_id: id, asked } = fieldsOf(jsonOrNull(text)) as Partial<WireAskedLine>;
+    if (id !== undefined && asked !== undefined && ids.includes(id))
       replies.set(
         id,
         asked.map(({ role, text: reply }) => ({ role, text: reply })),

@@ -21,7 +21,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { countText } from '../../core/count-text.ts';
 import { ConfigError } from '../../core/errors.ts';
-import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
+import { DOCUMENT_BYTES, openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
 import { finishReplacement, putInPlace, REPLACING } from '../../files/replaced-folder.ts';
 import { hidden, removeLeftOvers, temporaryPrefix } from '../../files/temporary-names.ts';
 import { Bm25Index, type Bm25Parameters } from './bm25-index.ts';
@@ -179,7 +179,7 @@ export function readIndexFolder(path: string): OpenedIndex {
 
 /** Throws ConfigError for a manifest that is damaged or of another version, else the system's error. */
 export function indexManifest(path: string): IndexManifest {
-  const manifest = parseManifest(readRegularFileSync(join(path, MANIFEST)));
+  const manifest = parseManifest(readRegularFileSync(join(path, MANIFEST), DOCUMENT_BYTES));
   if (typeof manifest === 'string') throw unusable(path, manifest);
   return manifest;
 }

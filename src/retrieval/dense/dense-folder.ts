@@ -4,10 +4,11 @@
  */
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { readJsonFileSync } from '../../files/json-file.ts';
 import type { XStatic } from 'typebox/schema';
 import { ConfigError } from '../../core/errors.ts';
 import { replaceFile } from '../../files/json-lines.ts';
-import { readRegularFileSync } from '../../files/regular-file.ts';
+import { DOCUMENT_BYTES, readRegularFileSync } from '../../files/regular-file.ts';
 import { count, countOrNull, flag, listOf, object, only, text, textOrNull } from '../../schemas/json-schema.ts';
 import { schemaCheck } from '../../schemas/schema-check.ts';
 import { indexManifest, isIndexFolder } from '../bm25/index-folder.ts';
@@ -63,8 +64,9 @@ export class DenseFolder {
   manifest(): DenseManifest {
     let json: string;
     try {
-      json = readRegularFileSync(join(this.path, MANIFEST));
+      json = readRegularFileSync(join(this.path, MANIFEST), DOCUMENT_BYTES);
     } catch (cause) {
+      if (cause instanceof ConfigError) throw cause;
       if (!existsSync(join(this.path, BUILDING))) throw this.#unusable(`it lacks ${MANIFEST}`, cause);
       throw new ConfigError(`${this.path} is not a usable dense index: it is unfinished. Run the command that builds it again to finish it.`, {
         cause,
@@ -98,7 +100,7 @@ export class DenseFolder {
     if (!existsSync(join(this.path, BUILDING))) return null;
     let value: unknown;
     try {
-      value = JSON.parse(readRegularFileSync(join(this.path, BUILDING)));
+      value = readJsonFileSync(join(this.path, BUILDING));
     } catch (cause) {
       throw new ConfigError(`The unfinished index ${this.path} cannot be continued: its ${BUILDING} is damaged. Start over with --force.`, { cause });
     }
@@ -140,7 +142,7 @@ export class DenseFolder {
   #hasOwnManifest(): boolean {
     let json: string;
     try {
-      json = readRegularFileSync(join(this.path, MANIFEST));
+      json = readRegularFileSync(join(this.path, MANIFEST), DOCUMENT_BYTES);
     } catch {
       return false;
     }

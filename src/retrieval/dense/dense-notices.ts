@@ -1,12 +1,12 @@
 import { join } from 'node:path';
-import { readRegularFileSync } from '../../files/regular-file.ts';
+import { DOCUMENT_BYTES, readRegularFileSync } from '../../files/regular-file.ts';
 import { parseDenseManifest } from './dense-manifest.ts';
 
 /** A line about an index of an older version, whose vectors have no checksums; none for any other index or folder. */
 export function denseNotices(path: string): readonly string[] {
   let json: string;
   try {
-    json = readRegularFileSync(join(path, 'manifest.json'));
+    json = readRegularFileSync(join(path, 'manifest.json'), DOCUMENT_BYTES);
   } catch {
     // Opening it says what is wrong.
     return [];

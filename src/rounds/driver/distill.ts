@@ -1,5 +1,5 @@
 /** The work of `vf-rounds extract`, `vet`, `rewrite` and `finalize`. */
-import { readTextFile } from '../../files/read-document.ts';
+import { readTextFile } from '../../files/json-file.ts';
 import { askRows } from '../ask-rows.ts';
 import { readDemonstrationRows } from '../demonstration-rows.ts';
 import { type ExtractOptions, extractStage, rareSuccesses } from '../extract-stage.ts';

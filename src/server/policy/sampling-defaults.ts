@@ -1,6 +1,7 @@
 /** Defaults for missing sampling fields: plain sampling, or the model's generation_config.json. */
 import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
+import { readJson } from '../../core/read-json.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { EngineInputError } from '../../engine/engine-errors.ts';
 import { readText } from '../../engine/model/text-file.ts';
@@ -56,7 +57,7 @@ export async function readSamplingDefaults(modelPath: string): Promise<SamplingD
 function parseConfig(text: string, path: string): XStatic<typeof schema> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readJson(text);
   } catch (cause) {
     throw new ConfigError(`${path} is not JSON; correct it or use plain defaults (--generation-config vllm)`, { cause });
   }

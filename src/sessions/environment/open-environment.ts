@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { jsonObjectAt } from '../../files/json-file.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 import type { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
@@ -74,13 +75,9 @@ export function givenEnvironment(environment: Environment): OpenedEnvironment {
 
 /** `version` in the environment's own package.json; null if it has none. */
 function versionOf(folder: string): string | null {
-  try {
-    const { version } = JSON.parse(readRegularFileSync(join(folder, 'package.json'))) as { version?: unknown };
-    return typeof version === 'string' ? version : null;
-  } catch {
-    // Environments need no package.json, and a broken one was reported when the environment was looked up.
-    return null;
-  }
+  // Environments need no package.json, and a broken one was reported when the environment was looked up.
+  const version = jsonObjectAt(join(folder, 'package.json'))?.['version'];
+  return typeof version === 'string' ? version : null;
 }
 
 function gitCommit(root: string): string | null {

@@ -1,6 +1,6 @@
 /** Reads the facts about a run that the command needs before the evaluation opens its directory. */
 import { join } from 'node:path';
-import { jsonObjectAt } from '../../files/model-facts.ts';
+import { jsonObjectAt } from '../../files/json-file.ts';
 
 /** Null if the directory contains no readable run; resuming it reports the reason. */
 export function recordedRun(directory: string): { readonly envId: string; readonly rows: number; readonly name: string | null } | null {

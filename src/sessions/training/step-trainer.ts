@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readJson } from '../../core/read-json.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
 import { checkOptions, type OptionKinds } from '../../core/check-options.ts';
 import type { Row } from '../../core/dataset.ts';
@@ -274,7 +275,7 @@ function searchedShare(trajectories: readonly Trajectory[]): number | null {
 
 async function readState(path: string): Promise<unknown> {
   try {
-    return JSON.parse(await readRegularFile(path)) as unknown;
+    return readJson(await readRegularFile(path));
   } catch (cause) {
     throw new ResultsError(`${path} cannot be read, so there is no whole checkpoint. Load another one.`, { cause });
   }

@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parseJson } from '../../files/json-file.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
 import { ifThere } from '../../files/if-there.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
 import { ConfigError } from '../../core/errors.ts';
@@ -53,7 +55,7 @@ export class DemonstrationSource implements TrajectorySource {
   async loadState(directory: string): Promise<void> {
     const saved = await ifThere(join(directory, FILE), readRegularFile);
     if (saved === null || saved === this.#state()) return;
-    const [was, is] = [saved, this.#state()].map((text) => JSON.parse(text) as RowsState);
+    const [was, is] = [saved, this.#state()].map((text) => fieldsOf(parseJson(text, join(directory, FILE))) as Partial<RowsState>);
     throw new ConfigError(
       `The supervised rows are not those that this run began with: ${countsText(was!)} then, ${countsText(is!)} now. The file or the limit ` +
         'on their length has changed (sft.max_length, else the limits of server and backend). Give the run the same rows, or start a new run.',
@@ -85,7 +87,7 @@ interface RowsState {
   readonly sha256: string;
 }
 
-function countsText({ rows, held_out: heldOut, sha256 }: RowsState): string {
+function countsText({ rows, held_out: heldOut = 0, sha256 = '' }: Partial<RowsState>): string {
   return `${rows}${heldOut === 0 ? '' : ` and ${heldOut} held out`} (${sha256.slice(0, 8)})`;
 }
 

@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parseJson } from '../../files/json-file.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
 import { ifThere } from '../../files/if-there.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
 import type { Dataset } from '../../core/dataset.ts';
@@ -30,9 +32,9 @@ export class TrainingRows {
   async loadState(directory: string): Promise<void> {
     const saved = await ifThere(join(directory, FILE), readRegularFile);
     if (saved === null || saved === this.#text()) return;
-    const { rows } = JSON.parse(saved) as { readonly rows: number };
+    const { rows } = fieldsOf(parseJson(saved, join(directory, FILE)));
     this.#onChange(
-      `The training rows of ${this.#train.name} have changed since the last checkpoint (${rows} rows then, ${this.#train.length} now). ` +
+      `The training rows of ${this.#train.name} have changed since the last checkpoint (${String(rows)} rows then, ${this.#train.length} now). ` +
         'The run continues with the new rows; some may come twice in this pass, and others not at all',
     );
   }

@@ -72,7 +72,7 @@ describe('ProgramBuffer', () => {
     buffer.count(program('a'));
     buffer.add([entry('a', 1, 1), entry('b', 1)]);
     const later = new ProgramBuffer();
-    later.load(JSON.parse(JSON.stringify(buffer.toState())));
+    later.load(JSON.stringify(buffer.toState()));
     expect([later.size, later.seen(program('a')), later.seen(program('a', 'code_i')), later.seen(program('b'))]).toEqual([1, 1, 1, 0]);
     expect(draw(later)).toEqual(['b']);
   });
@@ -92,6 +92,7 @@ describe('ProgramBuffer', () => {
   });
 
   it('refuses a state that is none', () => {
-    expect(() => new ProgramBuffer().load({} as never)).toThrow('Resume from an earlier checkpoint');
+    for (const text of ['{}', 'null', '[]', '{"entries":', '{"entries":[],"seen":null}'])
+      expect(() => new ProgramBuffer().load(text)).toThrow('Resume from an earlier checkpoint');
   });
 });

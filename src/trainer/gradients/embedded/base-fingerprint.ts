@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readJson } from '../../../core/read-json.ts';
 import { openRegularFile, readRegularFile } from '../../../files/regular-file.ts';
 
 /** Reading all of a large model would take longer than loading it. */
@@ -9,7 +10,7 @@ const EDGE_BYTES = 2 ** 16;
 
 /** @param directory a Hugging Face directory. Rejects with the system's error. */
 export async function baseFingerprint(directory: string): Promise<string> {
-  const hash = createHash('sha256').update(JSON.stringify(JSON.parse(await readRegularFile(join(directory, 'config.json')))));
+  const hash = createHash('sha256').update(JSON.stringify(readJson(await readRegularFile(join(directory, 'config.json')))));
   const names = (await readdir(directory)).filter((name) => name.endsWith('.safetensors'));
   for (const name of names.toSorted()) {
     await using file = await openRegularFile(join(directory, name));
