@@ -159,7 +159,9 @@ export async function openSource(config: TrainingConfig, options: SourceOptions 
   if (source === null && !hasModule) return null;
   const created =
     source === null ? await environmentFunction(environment.id, 'createSource') : await moduleFunction(source, 'createSource', 'source');
-  return created === null ? null : checkedSource(created as CreateSource, source ?? environment.id, played);
+  if (created === null) return null;
+  const { vocabularySize } = modelFacts(modelFolder(config.model.path, variables));
+  return checkedSource(created as CreateSource, source ?? environment.id, { roles: played, vocabularySize });
 }
 
 function rolesOfRows({ train }: Environment): PlayedRoles {

@@ -14,7 +14,7 @@ export interface MetricsJournalOptions {
   readonly clock?: () => Date;
   /** Called for every row that is kept, with all of its values. @default ignored */
   readonly onRow?: (row: RecordedMetricsRow) => void;
-  /** Called for every value that is not finite and becomes null. @default ignored */
+  /** Called for every row with values that are not finite and become null. @default ignored */
   readonly onNotFinite?: (note: string) => void;
 }
 
@@ -77,8 +77,11 @@ export class MetricsJournal {
         throw new TrainingError(`"${name}" is not a metric of a line of kind "${kind}"; define it in src/trainer/records/metrics.ts or leave it out`);
       }
       finite[name] = value !== null && Number.isFinite(value) ? value : null;
-      if (value !== null && finite[name] === null) this.#onNotFinite(`${name} of ${kind} ${step} is ${value}; it is recorded as null`);
     }
+    // They mostly have one cause, such as a large reward.
+    const lost = Object.keys(values).filter((name) => values[name] !== null && finite[name] === null);
+    if (lost.length === 1) this.#onNotFinite(`${lost[0]} of ${kind} ${step} is ${values[lost[0]!]}; it is recorded as null`);
+    else if (lost.length > 1) this.#onNotFinite(`${lost.join(', ')} of ${kind} ${step} are not finite numbers; they are recorded as null`);
     const time = this.#clock().toISOString();
     this.#file.append([JSON.stringify({ kind, step, time, ...finite })]);
     const row = { kind, step, time, values: finite };

@@ -28,14 +28,24 @@ const PLAN_KEYS: readonly string[] = [
   'environment',
 ] satisfies readonly (keyof PhasePlan)[];
 
+interface CheckedSourceOptions {
+  /** Those that the module says its source plays. @default null: it does not say */
+  readonly roles?: PlayedRoles | null;
+  /** Of the trained model. @default null: unknown */
+  readonly vocabularySize?: number | null;
+}
+
 /**
  * @param module the name that the user gave: a path, or the environment's id
- * @param roles those that the module says its source plays; null if it does not say
  */
-export function checkedSource(createSource: CreateSource, module: string, roles: PlayedRoles | null = null): CreateSource {
+export function checkedSource(
+  createSource: CreateSource,
+  module: string,
+  { roles = null, vocabularySize = null }: CheckedSourceOptions = {},
+): CreateSource {
   return (context) => {
     const played = new PlayedPhases(module);
-    const rollouts = new PlayedRollouts();
+    const rollouts = new PlayedRollouts(vocabularySize);
     const play: SourceContext['play'] = async (plan, signal) => {
       checkPlan(plan, module);
       checkRole(plan, module, { roles, config: context.config });

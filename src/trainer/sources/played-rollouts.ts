@@ -1,8 +1,9 @@
 /**
  * The rollouts that a source was given by `play`, as they were then. Nothing is trained on that differs from what is on file: a source may rename and copy a
- * rollout, and give it a reward by `withReward`. Trajectories that `play` did not bring are the source's own, and are not compared.
+ * rollout, and give it a reward by `withReward`. Trajectories that `play` did not bring are the source's own: they are held to what a file of rollouts is held to.
  */
 import { createHash } from 'node:crypto';
+import { ownProblem } from './own-trajectory.ts';
 import { paidReward, type Trajectory } from '../trajectory.ts';
 import type { PhasePlan, TrajectoryBatch } from '../trajectory-source.ts';
 
@@ -37,8 +38,14 @@ interface Played {
 export class PlayedRollouts {
   /** By each array that a copy shares with what `play` returned, however it is renamed. */
   readonly #byArray = new WeakMap<object, Played>();
+  readonly #vocabularySize: number | null;
   /** Of the steps that are being taken, for copies that share no array. */
   readonly #bySteps = new Map<number, Played[]>();
+
+  /** @param vocabularySize of the trained model; null if it is unknown */
+  constructor(vocabularySize: number | null) {
+    this.#vocabularySize = vocabularySize;
+  }
 
   /** A source uses them in the step that plays, or later. */
   add({ step, phase, isPaidLater = false }: PhasePlan, { trajectories }: TrajectoryBatch): void {
@@ -62,13 +69,17 @@ export class PlayedRollouts {
     this.#bySteps.set(step, [...(this.#bySteps.get(step) ?? []), ...played]);
   }
 
-  /** Describes the first rollout of the step that differs from what was played; null if none does. */
+  /** Describes the first rollout of the step that differs from what was played, or that nothing can have sampled; null if there is none. */
   problemOf({ trajectories, discarded = [] }: TrajectoryBatch, step: number): string | null {
     const ofStep = Map.groupBy(this.#bySteps.get(step) ?? [], ({ recorded }) => recorded.rolloutId);
     this.#bySteps.delete(step);
     for (const each of [...trajectories, ...discarded]) {
       const own = this.#playedOf(each);
       const candidates = own === undefined ? (ofStep.get(each.rolloutId) ?? []) : [own];
+      if (candidates.length === 0) {
+        const problem = ownProblem(each, this.#vocabularySize);
+        if (problem !== null) return problem;
+      }
       const problems = candidates.map((played) => difference(each, played));
       if (problems.length > 0 && !problems.includes(null)) return problems[0]!;
     }

@@ -114,7 +114,7 @@ describe('MetricsJournal', () => {
     const journal = await MetricsJournal.open(path, { through: null, clock, onNotFinite: (note) => notes.push(note) });
     journal.append(step(2, { grad_norm: NaN, ratio_max: Infinity, kl: null, loss: 0 }));
     expect(await lines()).toEqual([`{"kind":"step","step":2,"time":"${time}","grad_norm":null,"ratio_max":null,"kl":null,"loss":0}`]);
-    expect(notes).toEqual(['grad_norm of step 2 is NaN; it is recorded as null', 'ratio_max of step 2 is Infinity; it is recorded as null']);
+    expect(notes).toEqual(['grad_norm, ratio_max of step 2 are not finite numbers; they are recorded as null']);
     await journal.close();
   });
 

@@ -24,7 +24,7 @@ function opened(create: (context: SourceContext) => Partial<TrajectorySource>, {
     plans.push(plan);
     return { trajectories: [TRAJECTORY] } as unknown as TrajectoryBatch;
   };
-  const source = checkedSource(create as CreateSource, './mine.ts', roles)({ play, config } as unknown as SourceContext);
+  const source = checkedSource(create as CreateSource, './mine.ts', { roles: roles ?? null })({ play, config } as unknown as SourceContext);
   return { source, plans, take: (step = 1, signal = new AbortController().signal) => source.take(step, signal) };
 }
 
@@ -142,6 +142,48 @@ describe('checkedSource', () => {
       return play({ step, phase: 'look', rows: ROWS.slice(1) }, signal);
     });
     await expect(take(4)).rejects.toThrow('The source ./mine.ts played the phase "look" twice in step 4');
+  });
+
+  describe('of rollouts that play did not bring', () => {
+    type Own = (given: Trajectory) => object;
+    const own = (change: Own) => {
+      const create = () => ({
+        ...STATELESS,
+        take: async () => {
+          const given = trajectory('own/0', { reward: 1 });
+          return { trajectories: [{ ...given, ...change(given) }] };
+        },
+      });
+      const context = { config: someConfig({}) } as unknown as SourceContext;
+      return checkedSource(create, './mine.ts', { vocabularySize: 300 })(context).take(1, new AbortController().signal);
+    };
+
+    it('takes those that the trained model can have sampled', async () => {
+      expect((await own(() => ({}))).trajectories).toHaveLength(1);
+    });
+
+    it.each<[string, Own, RegExp]>([
+      [
+        'a token id beyond the vocabulary',
+        ({ ids }) => ({ ids: ids.with(0, 300) }),
+        /ids\[0\] of own\/0 is 300, but the token ids of the trained model are 0 to 299/,
+      ],
+      ['a negative token id', ({ ids }) => ({ ids: ids.with(1, -1) }), /ids\[1\] of own\/0 is -1/],
+      [
+        'a log-prob above 0',
+        ({ logProbs }) => ({ logProbs: logProbs!.with(0, 0.5) }),
+        /logProbs\[0\] of own\/0 is 0\.5; a log-prob is a finite number of at most 0/,
+      ],
+      ['a log-prob of NaN', ({ logProbs }) => ({ logProbs: logProbs!.with(0, NaN) }), /logProbs\[0\] of own\/0 is NaN/],
+      ['a prompt beyond its first target', ({ ids }) => ({ promptLength: ids.length }), /promptLength of own\/0 is \d+/],
+      [
+        'a version that is no number',
+        ({ policy }) => ({ policy: { ...policy, version: '3' } }),
+        /a version of own\/0 is "3"; it must be a whole number/,
+      ],
+    ])('refuses %s', async (_, change, message) => {
+      await expect(own(change)).rejects.toThrow(message);
+    });
   });
 
   describe('of rollouts that play returned', () => {
