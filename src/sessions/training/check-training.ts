@@ -28,6 +28,8 @@ export interface TrainingCheck {
   /** US dollars for one GPU and hour. @default null: no price is shown */
   readonly gpuPrice?: number | null;
   readonly warn: (line: string) => void;
+  /** Nothing runs after it, so that every supervised row is tokenised here. @default false */
+  readonly isDry?: boolean;
   readonly signal: AbortSignal;
 }
 

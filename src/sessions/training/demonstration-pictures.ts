@@ -7,7 +7,9 @@ import { readdir, realpath } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { ConfigError, thrownText } from '../../core/errors.ts';
 import { type ImageSizes, MAX_ASPECT, MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS, smartResize } from '../../core/image-size.ts';
+import type { Environment } from '../../core/environment.ts';
 import type { ImageRef, ImageStore } from '../../core/message.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { imageHeader } from '../../files/image-header.ts';
 import { isInside } from '../../files/is-inside.ts';
 import { openRegularFile } from '../../files/regular-file.ts';
@@ -37,6 +39,20 @@ export async function demonstrationPictures(
     found.catch(() => known.delete(key));
     return found;
   };
+}
+
+/** The pictures of the rows, if they show some. */
+export async function picturesOf(
+  { sft, environment: { id } }: TrainingConfig,
+  { images }: Pick<Environment, 'images'>,
+  sizes: ImageSizes | null,
+): Promise<Pick<DemonstrationTokenizer, 'picture'>> {
+  if (sft.images === null) return {};
+  if (images === undefined)
+    throw new ConfigError(
+      `sft.images is set, but ${id} shows no pictures with these arguments; leave sft.images out, or set arguments with which it shows them`,
+    );
+  return { picture: await demonstrationPictures(sft.images, images, sizes) };
 }
 
 interface Reading {

@@ -1,13 +1,13 @@
 /** Tokenises the supervised rows of a run: with the policy that samples, or on this machine if no server is needed. */
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
-import type { ImageSizes } from '../../core/image-size.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { modelFolder } from '../policy/model-folder.ts';
-import { demonstrationPictures } from './demonstration-pictures.ts';
+import { checkDemonstrations } from './check-demonstrations.ts';
+import { picturesOf } from './demonstration-pictures.ts';
 import { openDemonstrationTokenizer } from './demonstration-tokenizer.ts';
-import { allTooLongError, leftOutText, lengthLimit, measureDemonstrations } from './supervised-lengths.ts';
+import { allTooLongError, leftOutText, lengthLimit, type LengthOptions, measureDemonstrations } from './supervised-lengths.ts';
 import { assertInVocabulary } from '../../trainer/sources/assert-in-vocabulary.ts';
 import { demonstrationOf, type DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
 import { type Demonstrations, type ReadDemonstration, readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
@@ -21,15 +21,9 @@ export interface OpenedDemonstrations {
   readonly tokenise: (session: TrainingSession, signal: AbortSignal) => Promise<DemonstrationSet>;
 }
 
-export interface DemonstrationOptions {
-  /** Environment variables, which say where the hub's cache is. */
-  readonly variables: Readonly<Record<string, string | undefined>>;
-  /** Gets a line about rows that are left out. */
-  readonly warn: (line: string) => void;
-  readonly signal: AbortSignal;
-}
+export type DemonstrationOptions = LengthOptions;
 
-/** Reads and measures the rows of `[sft]`. Throws ConfigError for a row that cannot be read, and if all are too long. */
+/** Reads, checks and measures the rows of `[sft]`. Throws ConfigError for a row that cannot be trained on, and if all are too long. */
 export async function openDemonstrations(
   config: TrainingConfig,
   environment: Environment,
@@ -43,6 +37,7 @@ export async function openDemonstrations(
     said.add(line);
   };
   const options = { ...given, warn };
+  await checkDemonstrations(rows, { config, environment }, options);
   await measureDemonstrations(rows, { config, environment }, options);
   let done: Promise<DemonstrationSet> | null = null;
   return {
@@ -85,20 +80,6 @@ async function tokenised(rows: Demonstrations, given: Tokenising): Promise<Demon
     ...pictures,
   };
   return { training: await within(rows.training, tokenizer, limit, given), validation: await within(rows.validation, tokenizer, limit, given) };
-}
-
-/** The pictures of the rows, if they show some. */
-async function picturesOf(
-  { sft, environment: { id } }: TrainingConfig,
-  { images }: Environment,
-  sizes: ImageSizes | null,
-): Promise<Pick<DemonstrationTokenizer, 'picture'>> {
-  if (sft.images === null) return {};
-  if (images === undefined)
-    throw new ConfigError(
-      `sft.images is set, but ${id} shows no pictures with these arguments; leave sft.images out, or set arguments with which it shows them`,
-    );
-  return { picture: await demonstrationPictures(sft.images, images, sizes) };
 }
 
 /** The trajectories of the rows that fit into the model's window. */

@@ -6,6 +6,7 @@ import type { Environment } from '../../core/environment.ts';
 import { modelFacts } from '../../files/model-facts.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { assertInVocabulary } from '../../trainer/sources/assert-in-vocabulary.ts';
 import { demonstrationOf, type DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
 import type { Demonstrations, ReadDemonstration } from '../../trainer/sources/read-demonstrations.ts';
 import { modelFolder } from '../policy/model-folder.ts';
@@ -13,9 +14,12 @@ import { openDemonstrationTokenizer } from './demonstration-tokenizer.ts';
 import { longestRollout } from './open-policy-servers.ts';
 
 export interface LengthOptions {
+  /** Environment variables, which say where the hub's cache is. */
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** Gets a line about rows that are left out. */
   readonly warn: (line: string) => void;
+  /** Tokenises every row, however long that takes, because nothing tokenises them later. @default false */
+  readonly isDry?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -31,17 +35,18 @@ const TEMPLATE_TOKENS = 256;
 export async function measureDemonstrations(
   rows: Demonstrations,
   { config, environment }: { readonly config: TrainingConfig; readonly environment: Environment },
-  { variables, warn, signal }: LengthOptions,
+  { variables, warn, isDry = false, signal }: LengthOptions,
 ): Promise<void> {
   const { model, policy, sft } = config;
   const folder = modelFolder(model.path, variables);
   if (sft.images !== null || !existsSync(join(folder, 'tokenizer.json'))) return;
   const isStarted = (policy.embedded ?? policy.launch) !== null && Object.keys(environment.roles ?? {}).length === 0;
-  const limit = lengthLimit(sft, [modelFacts(folder).contextLength, isStarted ? longestRollout(environment, folder) : null], warn);
-  if (limit === Infinity) return;
+  const { contextLength, vocabularySize: vocabulary } = modelFacts(folder);
+  const limit = lengthLimit(sft, [contextLength, isStarted ? longestRollout(environment, folder) : null], warn);
+  if (limit === Infinity && !isDry) return;
   const tokenizer = await openDemonstrationTokenizer(folder, environment.turnFormat);
   for (const part of [rows.training, rows.validation]) {
-    const lengths = await lengthsOf(part, { tokenizer, limit, signal }).catch((error: unknown) => {
+    const lengths = await lengthsOf(part, { tokenizer, limit, isDry, vocabulary, signal }).catch((error: unknown) => {
       // A running server may have another template.
       if (policy.baseUrl === null || !(error instanceof ConfigError)) throw error;
       return null;
@@ -58,13 +63,18 @@ interface Lengths {
   readonly isWhole: boolean;
 }
 
+interface Measuring extends Required<Pick<LengthOptions, 'isDry' | 'signal'>> {
+  readonly tokenizer: DemonstrationTokenizer;
+  /** In tokens. */
+  readonly limit: number;
+  /** Number of token ids; null if it is unknown. */
+  readonly vocabulary: number | null;
+}
+
 /** The longest rows come first, until the time is over. */
-async function lengthsOf(
-  rows: readonly ReadDemonstration[],
-  { tokenizer, limit, signal }: { readonly tokenizer: DemonstrationTokenizer; readonly limit: number; readonly signal: AbortSignal },
-): Promise<Lengths> {
+async function lengthsOf(rows: readonly ReadDemonstration[], { tokenizer, limit, isDry, vocabulary, signal }: Measuring): Promise<Lengths> {
   const sorted = rows.map((row) => ({ row, most: mostTokens(row) })).toSorted((a, b) => b.most - a.most);
-  const endMs = performance.now() + LIMIT_MS;
+  const endMs = isDry ? Infinity : performance.now() + LIMIT_MS;
   let [first, last, beyond] = [0, sorted.length, 0];
   let hasFitting = false;
   while (first < last) {
@@ -72,8 +82,9 @@ async function lengthsOf(
     const isLate = performance.now() >= endMs;
     if (isLate && hasFitting) return { beyond, isWhole: false };
     const { row, most } = isLate ? sorted[--last]! : sorted[first++]!;
-    const fits = most <= limit || (await demonstrationOf(row, tokenizer)).ids.length <= limit;
-    if (fits) hasFitting = true;
+    const ids = most <= limit && !isDry ? [] : (await demonstrationOf(row, tokenizer)).ids;
+    assertInVocabulary(ids, vocabulary, row.place);
+    if (ids.length <= limit) hasFitting = true;
     else beyond += 1;
   }
   return { beyond, isWhole: true };

@@ -72,6 +72,7 @@ export async function trainingDryRun(
     variables,
     gpuPrice,
     warn: note,
+    isDry: true,
     signal,
   });
   const { contextTokens } = environment.limits;

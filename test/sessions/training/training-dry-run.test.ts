@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { trainingDryRun } from '../../../src/sessions/training/training-dry-run.ts';
@@ -69,6 +69,49 @@ describe('trainingDryRun', () => {
     expect(text).toMatch(/^policy +none: without a policy server, nothing is played$/m);
     expect(text).toMatch(/^supervised +2 supervised steps of 4 rows of shown\.jsonl, learning rate /m);
     expect(text).not.toMatch(/^(a step|loss|server needs) /m);
+  });
+
+  it.each([
+    ['without an answer', { messages: [{ role: 'user', content: 'Who?' }] }, ['--embedded'], 'has no message of the assistant'],
+    ['that begin with one', { messages: [{ role: 'assistant', content: 'I' }] }, ['-b', 'http://127.0.0.1:9/v1'], 'begins with a message of the'],
+    ['with ids beyond the vocabulary', { token_ids: [1, 2, 99_999], loss_mask: [0, 1, 1] }, [], 'has the token id 99999'],
+    ['of another tokenizer', { token_ids: [1, 2], loss_mask: [0, 1], tokenizer_hash: 'f00' }, ['-b', 'http://127.0.0.1:9/v1'], 'another tokenizer'],
+    [
+      'that show a picture',
+      {
+        messages: [
+          { role: 'user', content: [{ image: 'a.png' }] },
+          { role: 'assistant', content: 'I' },
+        ],
+      },
+      [],
+      'sft.images',
+    ],
+  ])('refuses supervised rows %s, as the run does', async (_, row, policy, problem) => {
+    using folder = new TemporaryFolder();
+    const data = join(folder.path, 'shown.jsonl');
+    const good = JSON.stringify({ prompt: 'Who?', completion: ' I' });
+    writeFileSync(data, [good, good, JSON.stringify(row)].join('\n'));
+    await expect(dryRun(folder.path, ['-m', 'nano-base', ...policy, '--sft', data])).rejects.toThrow(problem);
+    await expect(dryRun(folder.path, ['-m', 'nano-base', ...policy, '--sft', data])).rejects.toThrow('shown.jsonl:3');
+  });
+
+  it('refuses supervised rows that only the template of the model refuses', async () => {
+    using folder = new TemporaryFolder();
+    const data = join(folder.path, 'shown.jsonl');
+    writeFileSync(
+      data,
+      JSON.stringify({
+        messages: [
+          { role: 'tool', content: 'I' },
+          { role: 'assistant', content: 'I' },
+        ],
+      }),
+    );
+    for (const name of ['config.json', 'tokenizer.json', 'tokenizer_config.json'])
+      copyFileSync(join(import.meta.dirname, '../../../models/nano-base', name), join(folder.path, name));
+    writeFileSync(join(folder.path, 'chat_template.jinja'), "{{ raise_exception('only users may speak') }}");
+    await expect(dryRun(folder.path, ['-m', folder.path, '--sft', data])).rejects.toThrow('only users may speak');
   });
 
   it('gives the notices that a run prints: those of the environment, and that nothing is ever clipped', async () => {
