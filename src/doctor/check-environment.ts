@@ -10,7 +10,7 @@ import { HttpRetriever } from '../retrieval/http-retriever.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { countText, plural } from '../reports/text/number-text.ts';
 import { assertTrainable } from '../sessions/training/assert-trainable.ts';
-import { evaluationLabel } from '../reports/training/evaluation-label.ts';
+import { evaluatedRows } from '../reports/training/evaluation-label.ts';
 import { ownCommand } from '../reports/text/own-command.ts';
 import { checkRoles } from './check-roles.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
@@ -33,7 +33,8 @@ const SEARCH_MS = 30_000;
 export async function checkEnvironment(config: TrainingConfig, options: EnvironmentCheckOptions): Promise<EnvironmentCheck> {
   const { args, evalArgs } = config.environment;
   const training = await load(config, args, 'training', options);
-  const held = Object.keys(evalArgs).length === 0 ? null : await load(config, { ...args, ...evalArgs }, 'evaluation', options);
+  const separate = Object.keys(evalArgs).length > 0;
+  const held = separate ? await load(config, { ...args, ...evalArgs }, 'evaluation', { ...options, training: training.loaded }) : null;
   const findings = [training.finding, ...(held === null ? [] : [held.finding])];
   const roles = { ...held?.roles, ...training.roles };
   // If an environment does not load, its roles are unknown.
@@ -44,45 +45,51 @@ export async function checkEnvironment(config: TrainingConfig, options: Environm
   return { findings, contextTokens: training.contextTokens, played: training.played };
 }
 
+interface LoadedCheck extends Pick<EnvironmentCheck, 'contextTokens' | 'played'> {
+  readonly finding: Finding;
+  readonly roles: RoleDeclarations;
+  /** Closed: only its rows may be read. Null if it does not load. */
+  readonly loaded: Environment | null;
+}
+
 async function load(
   config: TrainingConfig,
   args: Readonly<Record<string, unknown>>,
   purpose: 'training' | 'evaluation',
-  { variables, signal }: EnvironmentCheckOptions,
-): Promise<Pick<EnvironmentCheck, 'contextTokens' | 'played'> & { readonly finding: Finding; readonly roles: RoleDeclarations }> {
+  { variables, signal, training = null }: EnvironmentCheckOptions & { readonly training?: Environment | null },
+): Promise<LoadedCheck> {
   const name = purpose === 'training' ? 'environment' : 'evaluation';
   const { id } = config.environment;
   try {
     const loaded = await loadEnvironment(id, args, { env: variables, signal, purpose });
-    const { limits, eval: held, turnFormat, needs = [], roles = {} } = loaded;
+    const { limits, turnFormat, needs = [], roles = {} } = loaded;
     const problem = purpose === 'training' ? await assertTrainable(loaded, config).catch((error: unknown) => error) : undefined;
     await loaded.close();
     if (problem !== undefined) throw problem;
-    const rows = purpose === 'evaluation' ? `${countText(held.length)} held out` : rowsText(loaded, config.environment.evalArgs);
+    const played = evaluatedText(training ?? loaded, loaded, config);
+    const rows = purpose === 'evaluation' ? played : `${plural(trainingRows(loaded)?.length ?? 0, 'row')} to train on`;
+    const both = purpose === 'evaluation' || Object.keys(config.environment.evalArgs).length > 0 ? rows : `${rows}, ${played}`;
     // The last generation starts from the longest context.
     const longest = limits.contextTokens + limits.responseTokens;
     return {
-      finding: ok(name, `${id}: ${rows}`),
+      finding: ok(name, `${id}: ${both}`),
       contextTokens: Number.isFinite(longest) ? longest : null,
       played: { id, turnFormat, needs },
       roles,
+      loaded,
     };
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
     const key = (WEB_PROVIDERS as readonly unknown[]).includes(args['engine']) ? 'export the variable or put it in ./.env; else ' : '';
     const remedy = `${key}fix [environment] in the configuration; test it with vf-eval and the same id and arguments`;
-    return { finding: missing(name, error.message, remedy), contextTokens: null, played: null, roles: {} };
+    return { finding: missing(name, error.message, remedy), contextTokens: null, played: null, roles: {}, loaded: null };
   }
 }
 
-/** With eval_args, the evaluation has a finding of its own. */
-function rowsText(environment: Pick<Environment, 'train' | 'eval'>, evalArgs: Readonly<Record<string, unknown>>): string {
-  const { eval: held } = environment;
-  const count = trainingRows(environment)?.length ?? 0;
-  const rows = `${plural(count, 'row')} to train on`;
-  if (Object.keys(evalArgs).length > 0) return rows;
-  const isSame = count > 0 && held.length > 0 && evaluationLabel(environment, environment) === 'evaluation';
-  return `${rows}, ${isSame ? 'which are also the evaluation rows; set environment.eval_args to hold rows out' : `${countText(held.length)} held out`}`;
+/** `50 held out`, or how many of them are trained on. */
+function evaluatedText(environment: Environment, { eval: rows }: Environment, { evaluation }: TrainingConfig): string {
+  const { notice } = evaluatedRows(environment, { eval: rows }, evaluation.examples);
+  return notice === null ? `${countText(rows.length)} held out` : `${countText(rows.length)} for evaluation. ${notice.replace(/\.$/, '')}`;
 }
 
 async function retrieverFinding(url: string, dataset: unknown, signal: AbortSignal): Promise<Finding> {

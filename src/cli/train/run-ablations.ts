@@ -225,10 +225,10 @@ function divergedText(runs: readonly PlannedTraining[], file: string): string {
   return `${which}. Lower it in [ablation.sweep] of ${file}; -R then plays the runs that are new`;
 }
 
-/** `finished: held-out reward 0.954 at step 15 0.250 at step 0` */
+/** `finished: evaluation reward 0.954 at step 15, 0.250 at step 0` */
 function endText({ reason, message, step, heldOut }: TrainingSummary, steps: number): string {
   if (reason !== 'finished') return `${reason} at step ${countText(step)} of ${countText(steps)}${message === null ? '' : `: ${message}`}`;
   if (heldOut === null) return `finished, never evaluated`;
   const { start, end } = heldOut;
-  return `finished: held-out reward ${meanText(end.value)} at step ${countText(end.step)}, ${meanText(start.value)} at step ${countText(start.step)}`;
+  return `finished: evaluation reward ${meanText(end.value)} at step ${countText(end.step)}, ${meanText(start.value)} at step ${countText(start.step)}`;
 }

@@ -36,7 +36,7 @@ export function renderTrainingSummary(summary: TrainingSummary, view: TrainingSu
   report.section();
   addFigures(report, summary);
   report.section();
-  addPlaces(report, summary);
+  addPlaces(report, summary, evaluationLabel);
   report.next(view.next);
   return report.text();
 }
@@ -168,13 +168,13 @@ function phaseShares({ total, ...phases }: TrainingSummary['seconds']): string {
     .join(', ');
 }
 
-function addPlaces(report: Report, summary: TrainingSummary): void {
+function addPlaces(report: Report, summary: TrainingSummary, evaluationLabel: EvaluationLabel): void {
   const { directory, adapter, checkpoint, metrics, plots, transcripts, best, sourceFiles = [] } = summary;
   report.paths('run', [directory]);
   report.paths('adapter', [adapter]);
   // Validation loss chooses only among the supervised steps: the later effect of rollouts is not in it.
   report.paths(best?.metric === 'validation_nll' && isPlayed(summary) ? 'best sft' : 'best', [best?.adapter]);
-  if (best === null || best === undefined) addNoBest(report, summary);
+  if (best === null || best === undefined) addNoBest(report, summary, evaluationLabel);
   report.paths('checkpoint', [checkpoint]);
   report.paths('metrics', [metrics]);
   report.paths('transcript', [transcripts]);
@@ -192,7 +192,7 @@ function shareText(share: number): string {
 }
 
 /** Says so if evaluations found no version that plays better than the start. */
-function addNoBest(report: Report, { heldOut, adapter }: TrainingSummary): void {
+function addNoBest(report: Report, { heldOut, adapter }: TrainingSummary, label: EvaluationLabel): void {
   if (adapter === null || heldOut === null || heldOut.evaluations < 2 || heldOut.best.step !== 0) return;
-  report.line('best', 'none: no version had a higher held-out reward than the start');
+  report.line('best', `none: no version had a higher ${label} reward than the start`);
 }

@@ -9,7 +9,7 @@ import type { Environment } from '../../core/environment.ts';
 import type { CostOptions } from '../../evaluate/run-cost.ts';
 import type { Message } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
-import { firstRow, SAME_ROWS_NOTICE } from '../../core/training-rows.ts';
+import { firstRow } from '../../core/training-rows.ts';
 import { LazyModels } from '../../models/lazy-models.ts';
 import { assertPlayable, showsImages } from '../../rollouts/assert-playable.ts';
 import type { CreditFactory } from '../../trainer/credit.ts';
@@ -29,12 +29,13 @@ import { modelFacts } from '../../files/model-facts.ts';
 import { assertTakesAdapters, checkPolicyProbe } from './check-policy-server.ts';
 import { assertFits } from './assert-trainable.ts';
 import { checkTraining } from './check-training.ts';
-import { type EvaluationLabel, evaluationLabel } from '../../reports/training/evaluation-label.ts';
+import { type EvaluationLabel, evaluatedRows } from '../../reports/training/evaluation-label.ts';
 import { assertReadsImages, assertWorkerStarts, openBackend } from './open-backend.ts';
 import { openEnvironments } from '../environment/open-environment.ts';
 import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } from './open-supervised-training.ts';
 import { recallAsked } from '../roles/recall-asked.ts';
+import { evaluationNotices } from './evaluation-notices.ts';
 import { withSeedRows } from './seed-rows.ts';
 import { takeTurns } from './take-turns.ts';
 import { trainingCost } from './training-cost.ts';
@@ -91,12 +92,16 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
   const { config } = planned;
   const options = { ...given, config, gpuShare: planned.gpuShare };
   const common = { config, ...changed, directory, environment, evaluation, observer, redact, ...checked.joints };
-  const label = evaluationLabel(environment, evaluation);
+  const evaluated = evaluatedRows(environment, evaluation, config.evaluation.examples);
+  const { label } = evaluated;
   if (isUnserved(config)) {
     const roles = opened.use(await openRoles([], { policy: UNSERVED_POLICY, onNotice: note, secrets: options.secrets, signal }));
     const openUnserved = (name: string, sessionSignal: AbortSignal) => openUnservedSession({ ...options, signal: sessionSignal }, name);
     const unserved = { ...common, servers: unservedServers, openSession: named(attempt, openUnserved) };
-    return openedTraining({ run: unserved, roles, prices: null, label, notices: [...(environment.notices ?? []), NO_EVALUATION] }, opened);
+    return openedTraining(
+      { run: unserved, roles, prices: null, label, notices: [...evaluationNotices(environment, null, config), NO_EVALUATION] },
+      opened,
+    );
   }
   if (config.policy.launch !== null) await assertWorkerStarts(config, { variables, signal });
   const images = [environment, evaluation].some(showsImages);
@@ -130,7 +135,10 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
       return session;
     }),
   };
-  return openedTraining({ run, roles, prices, label, notices: [...noticesFor(environment, label, config), ...roles.notices, ...recalled] }, opened);
+  return openedTraining(
+    { run, roles, prices, label, notices: [...evaluationNotices(environment, evaluated, config), ...roles.notices, ...recalled] },
+    opened,
+  );
 }
 
 type OpenNamed = (name: string, signal: AbortSignal, isFirst: boolean) => Promise<TrainingSession>;
@@ -259,10 +267,4 @@ async function openSession(
     (await rehearsePublish({ session, ids, config, adaptersDirectory: directory.paths.adapters, signal })).forEach((line) => warn(line));
   const parts = opened.move();
   return session;
-}
-
-function noticesFor(environment: Environment, label: EvaluationLabel, { evaluation }: TrainingConfig): string[] {
-  const notices = (environment.notices ?? []).filter((notice) => notice !== SAME_ROWS_NOTICE);
-  if (label === 'held-out' || evaluation.every === 0) return notices;
-  return [...notices, 'The evaluation rows are the training rows; set environment.eval_args so that evaluations measure generalisation.'];
 }

@@ -14,10 +14,12 @@ import { modelFolder } from '../policy/model-folder.ts';
 import { isModulePath } from '../../core/module-path.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { supervisedSteps } from '../../trainer/config/training-schedule.ts';
+import { evaluatedRows } from '../../reports/training/evaluation-label.ts';
 import { demonstrationNames, policyText } from '../../reports/training/announce-run.ts';
 import { checkLocalBase, usesEngine } from '../policy/local-base.ts';
 import { type CheckedTraining, checkTraining } from './check-training.ts';
 import { isUnserved } from './open-supervised-training.ts';
+import { evaluationNotices } from './evaluation-notices.ts';
 import { checkSeedRows } from './seed-rows.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
 import { resolvedRoleText } from '../roles/open-roles.ts';
@@ -97,7 +99,8 @@ export async function trainingDryRun(
     ...(policy.embedded === null && !isUnserved(config) ? [serverNeeds(config, showsImages(environment))] : []),
   ];
   const clip = clipNotice(config, source !== null);
-  for (const notice of [...notices, ...(environment.notices ?? []), ...(clip === null ? [] : [clip])]) note(escapeControls(notice));
+  const said = evaluationNotices(environment, isUnserved(config) ? null : evaluatedRows(environment, evaluation, config.evaluation.examples), config);
+  for (const notice of [...notices, ...said, ...(clip === null ? [] : [clip])]) note(escapeControls(notice));
   await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
   const text = [
     'Dry run: nothing is sampled, trained or written.',

@@ -31,7 +31,7 @@ async function linesOf(every: number): Promise<string> {
 
 describe('openTraining', () => {
   it('says that the evaluation rows are the training rows where an evaluation is taken, and only there', { timeout: 120_000 }, async () => {
-    const said = 'The evaluation rows are the training rows; set environment.eval_args';
+    const said = 'The evaluation rows are training rows; set environment.eval_args';
     expect(await linesOf(1)).toContain(said);
     expect(await linesOf(0)).not.toContain(said);
   });

@@ -120,7 +120,11 @@ describe('trainingDryRun', () => {
     await dryRun(folder.path, ['-m', 'M', '-b', 'http://127.0.0.1:9/v1', '-n', '1', '--set', 'algorithm.old_log_probs=trainer'], (line) =>
       notices.push(line),
     );
-    expect(notices).toEqual(['Only one question.', expect.stringMatching(/^No token can ever be clipped: /)]);
+    expect(notices).toEqual([
+      'Only one question.',
+      expect.stringMatching(/^The evaluation rows are training rows; /),
+      expect.stringMatching(/^No token can ever be clipped: /),
+    ]);
   });
 
   it('names the loss that the run takes', async () => {
