@@ -2,6 +2,7 @@
 import { libraryText } from '../core/errors.ts';
 import type { ByteSource } from '../files/byte-source.ts';
 import { type JsonObject, readSourceTextIfPresent } from '../files/source-text.ts';
+import { OverBudget } from './python-budget.ts';
 import { PythonTemplate } from './python-template.ts';
 import { stripEnd, stripped } from './python-text-methods.ts';
 import { TokenizerError } from './tokenizer-error.ts';
@@ -27,6 +28,8 @@ export class ChatTemplate {
   readonly #sources: ReadonlyMap<string, string>;
   readonly #compiled = new Map<string, PythonTemplate>();
   readonly #named: Readonly<Record<string, string>>;
+  /** The refusals of templates that loop even for a short conversation; they are not rendered again. */
+  readonly #endless = new Map<PythonTemplate, TokenizerError>();
 
   private constructor(sources: ReadonlyMap<string, string>, settings: JsonObject) {
     this.#sources = sources;
@@ -89,10 +92,14 @@ export class ChatTemplate {
   }
 
   #run(template: PythonTemplate, variables: Record<string, unknown>): string {
+    const endless = this.#endless.get(template);
+    if (endless !== undefined) throw endless;
     try {
       return template.render(variables);
     } catch (cause) {
-      throw refusal(`The model's chat template rejected the messages: ${libraryText(cause)}`, 'messages', cause);
+      const refused = refusal(`The model's chat template rejected the messages: ${libraryText(cause)}`, 'messages', cause);
+      if (cause instanceof OverBudget && cause.isForAny) this.#endless.set(template, refused);
+      throw refused;
     }
   }
 }

@@ -1,5 +1,5 @@
 /** Jinja's filters as Python's Jinja has them, where the library lacks them, knows fewer types or arguments, or answers as JavaScript does. */
-import { spend } from './python-budget.ts';
+import { spend, spendText } from './python-budget.ts';
 import { binary, compare, escaped, isEqual } from './python-operators.ts';
 import {
   dict,
@@ -286,5 +286,7 @@ function dictsort(value: RuntimeValue, args: FilterArguments): RuntimeValue {
 }
 
 function folded(value: RuntimeValue): RuntimeValue {
-  return isText(value) ? text(textOf(value).toLowerCase()) : value;
+  if (!isText(value)) return value;
+  spendText(textOf(value).length);
+  return text(textOf(value).toLowerCase());
 }

@@ -58,11 +58,15 @@ const COMPARISONS: ReadonlySet<string> = new Set(['==', '!=', '<', '<=', '>', '>
 /** Statements, which give the text that they print; of an expression, its value is printed. */
 const STATEMENTS: ReadonlySet<string> = new Set('If For Set Macro CallStatement Break Continue Comment'.split(' '));
 
+/** Other expressions name a list that there is already. */
+const MAKES_LISTS: ReadonlySet<string> = new Set(['CallExpression', 'FilterExpression', 'MemberExpression']);
+
 export class PythonInterpreter extends Evaluator {
   override evaluate(node: Node | undefined, environment: Scope): RuntimeValue {
     spend();
     const value = (node === undefined ? null : this.#python(node, environment)) ?? super.evaluate(node, environment);
     if (isText(value)) spendText(textOf(value).length);
+    else if (isList(value) && node !== undefined && MAKES_LISTS.has(node.type)) spend(itemsOf(value).length / 4);
     return value;
   }
 

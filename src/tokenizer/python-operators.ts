@@ -1,5 +1,5 @@
 /** Python's operators over values of the Jinja library, which compares and adds as JavaScript does: `"1" == 1`, `"a" + []`, lists by identity. */
-import { spend } from './python-budget.ts';
+import { spend, spendText } from './python-budget.ts';
 import { percentFormatted } from './python-format.ts';
 import { pythonText } from './python-values.ts';
 import {
@@ -92,6 +92,7 @@ export function escaped(plain: string): string {
 
 /** Negative, 0 or positive. Throws for values that Python does not order. */
 export function compare(left: RuntimeValue, right: RuntimeValue, operator = '<'): number {
+  spend();
   const [a, b] = [numberOf(left), numberOf(right)];
   if (a !== null && b !== null) return a - b;
   if (isText(left) && isText(right)) return compareTexts(textOf(left), textOf(right));
@@ -105,13 +106,10 @@ export function compare(left: RuntimeValue, right: RuntimeValue, operator = '<')
 
 /** By code points, not by the units of UTF-16. */
 function compareTexts(left: string, right: string): number {
-  const [ours, theirs] = [Array.from(left), Array.from(right)];
-  for (const [i, character] of ours.entries()) {
-    if (i >= theirs.length) return 1;
-    const difference = character.codePointAt(0)! - theirs[i]!.codePointAt(0)!;
-    if (difference !== 0) return difference;
-  }
-  return ours.length - theirs.length;
+  let at = 0;
+  while (at < left.length && left[at] === right[at]) at += 1;
+  spendText(at);
+  return (left.codePointAt(at) ?? -1) - (right.codePointAt(at) ?? -1);
 }
 
 /** Null for operands that are not numbers. */

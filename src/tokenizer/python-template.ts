@@ -23,7 +23,7 @@ export class PythonTemplate {
 
   /** Throws the library's error if the template rejects the variables, and once it takes too long (`python-budget.ts`). */
   render(variables: Readonly<Record<string, unknown>>): string {
-    renewBudget();
+    renewBudget(variables);
     const environment = new Environment();
     for (const [name, value] of Object.entries({ ...this.#globals, ...variables })) environment.set(name, value);
     (environment as unknown as Scope).setVariable('dict', callable(dictOf));

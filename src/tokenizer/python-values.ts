@@ -1,4 +1,5 @@
 /** Python's `str`, `json.dumps` and `strftime` for values of the Jinja library. */
+import { spend } from './python-budget.ts';
 import { type Key, type RuntimeValue } from './python-runtime.ts';
 
 type Arguments = ReadonlyMap<Key, RuntimeValue>;
@@ -14,6 +15,7 @@ export function pythonText(value: RuntimeValue): string {
 
 /** `repr(value)`. */
 export function pythonRepr({ type, value }: RuntimeValue): string {
+  spend();
   if (type === 'StringValue') return quoted(value as string);
   if (type === 'BooleanValue') return value === true ? 'True' : 'False';
   if (type === 'NullValue') return 'None';
@@ -85,6 +87,7 @@ export function pythonJson(value: RuntimeValue, options: Arguments): string {
 }
 
 function jsonOf({ type, value, isGenerator }: RuntimeValue, style: JsonStyle, depth: number): string {
+  spend();
   if (isGenerator === true || type === 'UndefinedValue')
     throw new Error(`Object of type ${isGenerator === true ? 'generator' : 'Undefined'} is not JSON serializable`);
   if (type === 'IntegerValue' || type === 'FloatValue') return pythonNumber(value as number, type);

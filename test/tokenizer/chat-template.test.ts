@@ -127,6 +127,15 @@ describe('ChatTemplate', () => {
     expect(() => template.render([user('')], plain)).toThrow(/chat templates are called rag/);
   });
 
+  it('renders a template no more that loops without end for a short conversation', async () => {
+    const chat_template = '{% for i in range(300) %}{% for j in range(300) %}{% endfor %}{% endfor %}{{ messages|length }}';
+    const long = Array.from({ length: 1000 }, () => user('hi'));
+    const template = await templateOf({ chat_template });
+    expect(template.render(long, plain)).toBe('1000');
+    expect(() => template.render([user('hi')], plain)).toThrow(/takes more than 25\d,\d+ steps/);
+    expect(() => template.render(long, plain)).toThrow(/takes more than 25\d,\d+ steps/);
+  });
+
   it('reads the file next to a real tokenizer', async () => {
     const directory = join(folder.path, 'real');
     mkdirSync(directory);

@@ -144,20 +144,20 @@ describe('PromptTemplate', () => {
   it('ends loops within loops', () => {
     const nested = (count: number) => `{% for i in range(${count}) %}{% for j in range(${count}) %}{% endfor %}{% endfor %}`;
     expect(() => new PromptTemplate(nested(100_000), 't').render({})).toThrow(
-      /the template takes more than 5,000,000 steps; shorten its loops and texts/,
+      /the template takes more than [\d,]+ steps; shorten its loops and texts/,
     );
     const doubled = Array.from({ length: 60 }, () => '{% set l = l + l %}').join('');
-    expect(() => new PromptTemplate(doubled, 't').render({ l: ['x'] })).toThrow(/takes more than 5,000,000 steps/);
+    expect(() => new PromptTemplate(doubled, 't').render({ l: ['x'] })).toThrow(/takes more than [\d,]+ steps/);
     expect(new PromptTemplate(nested(100), 't').render({})).toBe('');
   });
 
   it('ends loops over long lists and texts', { tags: 'long' }, () => {
     const list = Array.from({ length: 4000 }, () => 'x');
     expect(() => new PromptTemplate('{% for a in l %}{% for b in l %}{{ b }}{% endfor %}{% endfor %}', 't').render({ l: list })).toThrow(
-      /takes more than 5,000,000 steps/,
+      /takes more than [\d,]+ steps/,
     );
     expect(() => new PromptTemplate('{% for i in range(9000) %}{{ text }}{% endfor %}', 't').render({ text: 'x'.repeat(100_000) })).toThrow(
-      /takes more than 5,000,000 steps/,
+      /takes more than [\d,]+ steps/,
     );
   });
 });
