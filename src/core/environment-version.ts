@@ -66,7 +66,7 @@ function textOf(value: unknown): string {
 }
 
 /** `env.ts 0cee2717, words.json 5d41402a` */
-function versionText(tables: readonly Readonly<Record<string, unknown>>[]): string {
+export function versionText(tables: readonly Readonly<Record<string, unknown>>[]): string {
   const names = [...new Set(tables.flatMap((files) => Object.keys(files)))].toSorted();
   const digests = (name: string) => new Set(tables.flatMap((files) => (name in files ? [String(files[name]).slice(0, DIGEST_CHARACTERS)] : [])));
   return names.map((name) => `${name} ${[...digests(name)].join('+')}`).join(', ');

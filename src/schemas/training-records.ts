@@ -127,6 +127,9 @@ export const MetricsLineSchema = {
 } as const;
 export type WireMetricsLine = XStatic<typeof MetricsLineSchema>;
 
-/** One line of `events.jsonl`. `reason`: of a `step_skipped`, its kind. */
-export const EventLineSchema = object({ kind: text, step: count, time: text, message: text }, { reason: text });
+/** One line of `events.jsonl`. `reason`: of a `step_skipped`, its kind. `changes`: of settings and of files that they name, from the step after this one on. */
+export const EventLineSchema = object(
+  { kind: text, step: count, time: text, message: text },
+  { reason: text, changes: listOf(object({ key: text }, { before: {}, after: {} })) },
+);
 export type WireEventLine = XStatic<typeof EventLineSchema>;

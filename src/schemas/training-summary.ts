@@ -89,6 +89,8 @@ export const trainingSummarySchema = closed(
     collapse: closed({ step: count, text, flags: listOf(text) }),
     /** Why steps changed no weight, as their events record it, most frequent first: `kind` is null for a run of an earlier version. Absent if none was skipped. */
     skip_reasons: listOf(closed({ kind: textOrNull, text, steps: count })),
+    /** Settings that led to other weights and changed between the steps, each with the first step of each value; absent if none did. `files.<key>`: the files that a setting names, with the beginnings of their digests. */
+    changed_settings: listOf(closed({ key: text, values: listOf(closed({ from: count, value: {} })) })),
     /** Rollouts of training by stop condition, most frequent first; absent without any. */
     stop_conditions: byName(count),
     /** Metrics of the credit by their names without `credit/`, in its order, the first five; absent if it has none. */

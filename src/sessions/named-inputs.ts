@@ -6,6 +6,7 @@ import { existsSync, statSync } from 'node:fs';
 import { isAbsolute, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ConfigError } from '../core/errors.ts';
+import { versionText } from '../core/environment-version.ts';
 import { firstNames } from '../core/first-names.ts';
 import { isInside } from '../files/is-inside.ts';
 import { pathDigests } from '../files/input-digests.ts';
@@ -50,6 +51,9 @@ function pathOf(text: string): string | null {
 export interface ChangedInput {
   readonly key: string;
   readonly text: string;
+  /** The files with the beginnings of their digests: `a.ts 0cee2717, b.ts 5d41402a`. */
+  readonly before: string;
+  readonly after: string;
   /** Nothing is left of it. */
   readonly isGone: boolean;
 }
@@ -70,7 +74,7 @@ export function changedInputs(before: NamedInputs, now: NamedInputs, isOther: (k
     const text = isGone
       ? `the files that ${setting} named are gone: ${firstNames(names)}`
       : `${setting} names other contents than before: ${firstNames(names)} changed`;
-    return [{ key, text, isGone }];
+    return [{ key, text, before: versionText([known]), after: versionText([files]), isGone }];
   });
 }
 

@@ -6,6 +6,13 @@ import type { SkipKind } from './skip-reason.ts';
 export const TRAINING_PHASES = ['rollouts', 'forward', 'backward', 'update', 'publish', 'validation', 'evaluation', 'checkpoint'] as const;
 export type TrainingPhase = (typeof TRAINING_PHASES)[number];
 
+export interface SettingChange {
+  /** Dotted, snake_case; `files.<key>` for the contents of the files that a setting names. */
+  readonly key: string;
+  readonly before: unknown;
+  readonly after: unknown;
+}
+
 /** Something that a user may want to know afterwards. */
 export interface TrainingEvent {
   readonly step: number;
@@ -29,6 +36,8 @@ export interface TrainingEvent {
     | 'stopped'
     | 'finished';
   readonly message: string;
+  /** What holds from the next step on, in place of what held before. */
+  readonly changes?: readonly SettingChange[];
   /** Of a `step_skipped`: the kind of its reason. */
   readonly reason?: SkipKind;
   /** The stack of the error behind it, for a developer's terminal; no file holds it. */

@@ -9,7 +9,7 @@ import type { WireTrainingRun } from '../schemas/training-records.ts';
 import type { OwnCredit, TokenKinds } from './credit.ts';
 import type { GradientBackend } from './gradient-backend.ts';
 import type { LossTerm } from './token-loss.ts';
-import type { TrainingObserver } from './training-observer.ts';
+import type { SettingChange, TrainingObserver } from './training-observer.ts';
 import type { CreateSource } from './trajectory-source.ts';
 import type { Trajectory } from './trajectory.ts';
 import type { PolicyServers, WeightPublisher } from './weight-publisher.ts';
@@ -83,8 +83,8 @@ export interface TrainingRun {
   readonly environment: Environment;
   /** Its `eval` holds the evaluation rows; the same object as `environment` if one serves both. */
   readonly evaluation: Environment;
-  /** The settings that a resume changed, such as `optimizer.learning_rate from 0.001 to 0.0005`. @default none */
-  readonly changes?: readonly string[];
+  /** The settings that a resume changed, each with its text for people. @default none */
+  readonly changes?: readonly (SettingChange & { readonly text: string })[];
   /** A number for what evaluations are played with: the environment and its files, temperature and rows. Those with different numbers are not compared. @default they are */
   readonly evaluationSetup?: number;
   /** Plays evaluations from the last checkpoint on again, because an earlier process recorded them with another setup. @default false */

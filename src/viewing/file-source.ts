@@ -75,7 +75,7 @@ export class FileSource implements ViewSource {
   async #tellApart(lines: RunList['runs'][number][]): Promise<void> {
     for (const alike of Map.groupBy(lines.keys(), (i) => JSON.stringify([lines[i]!.kind, lines[i]!.environment, lines[i]!.name])).values()) {
       if (alike.length < 2) continue;
-      const settings = alike.flatMap((i) => this.#runs.get(lines[i]!.id) ?? []).map((run) => run.settings.ofResult());
+      const settings = alike.flatMap((i) => this.#runs.get(lines[i]!.id) ?? []).map((run) => run.settingsOfResult());
       const labels = settingLabels(await Promise.all(settings));
       for (const [j, i] of alike.entries()) lines[i] = { ...lines[i]!, differs: labels[j] ?? '' };
     }
@@ -114,7 +114,7 @@ export class FileSource implements ViewSource {
     const run = await this.#training(id);
     const [{ lines, next, older }, { state }] = await Promise.all([run.metrics.after(after), run.line()]);
     const isFirst = after === 0;
-    return { lines, next, older, state, settings: isFirst ? await run.settings.ofResult() : null, meanings: isFirst ? MEANINGS : null };
+    return { lines, next, older, state, settings: isFirst ? await run.settingsOfResult() : null, meanings: isFirst ? MEANINGS : null };
   }
 
   async step(id: string, step: number): Promise<StepDetail> {

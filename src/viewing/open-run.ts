@@ -1,6 +1,7 @@
 /** A run that is being viewed: its sets with their readers, its tokenizer, its metrics. */
 import { withOlderSetup } from '../core/environment-version.ts';
 import { hasLivingWriter } from '../files/run-lock.ts';
+import { SettingHistory, wholeSettings } from '../trainer/records/setting-history.ts';
 import { lastUsed } from './last-used.ts';
 import { EventFile } from './event-file.ts';
 import type { FoundRun } from './find-runs.ts';
@@ -73,6 +74,24 @@ export class OpenRun {
     return { ...line, problems: await this.damage.problems({ mostBytes: LIST_BYTES, withSets: this.found.kind === 'evaluation' }) };
   }
 
+  /** The settings with every value of those that changed between the steps of a training; empty for a damaged file. */
+  async wholeSettings(): Promise<Fields> {
+    return (await this.#whole())(await this.settings.readable());
+  }
+
+  /** Those that a result depends on, with every value too. @param through the last step of the result. @default the run's last one */
+  async settingsOfResult(through = Infinity): Promise<Fields> {
+    return await this.settings.ofResult(await this.#whole(through));
+  }
+
+  async #whole(through = Infinity): Promise<(settings: Fields) => Fields> {
+    if (this.found.kind === 'evaluation') return (settings) => settings;
+    const history = await this.events.history().catch(() => new SettingHistory());
+    const lines = await this.metrics.lines().catch(() => []);
+    const step = lines.findLast(({ kind }) => kind === 'step')?.step ?? 0;
+    return (settings) => wholeSettings(history.through(settings, Math.min(step, through)));
+  }
+
   isBeingWritten(): Promise<boolean> {
     return hasLivingWriter(this.found.directory).catch(() => false);
   }
@@ -94,8 +113,8 @@ export class OpenRun {
 
   /** Those that its results depend on. */
   async settingsOf(id: string): Promise<Fields> {
-    const settings = await this.settings.ofResult();
     const { set } = await this.set(id);
+    const settings = await this.settingsOfResult(set.step ?? Infinity);
     const played = set.older && set.step !== null ? (await this.metrics.playedBy()).get(set.step) : undefined;
     return played === undefined || played.setup === null ? settings : withOlderSetup(settings, played.setup);
   }

@@ -109,11 +109,14 @@ export class RunSettings {
     return (await this.#record?.read().catch((): Fields => ({}))) ?? {};
   }
 
-  /** Those that a result depends on: of an evaluation its recorded `config`, of both with the versions of their environment. Empty for a damaged file. */
-  async ofResult(): Promise<Fields> {
+  /**
+   * Those that a result depends on: of an evaluation its recorded `config`, of both with the versions of their environment. Empty for a damaged file.
+   * @param whole gives settings that changed between the steps of a training all of their values
+   */
+  async ofResult(whole: (settings: Fields) => Fields): Promise<Fields> {
     const fields = await this.readable();
     if (this.#run.kind !== 'training') return withEnvironmentVersion(fieldsOf(fields['config']), ...recordedInputs(fields));
-    return withEnvironmentVersion(fields, (await this.record())['inputs']);
+    return withEnvironmentVersion(whole(fields), (await this.record())['inputs']);
   }
 
   /** Of a training run, checked. Throws ConfigError for one that this version cannot use. */

@@ -13,7 +13,7 @@ import type { HeldOutDetail, HeldOutLine, StepDetail, StepGroup, TrainingDetail 
 const MOST_HELD_OUT = 500;
 
 export async function trainingDetail(run: OpenRun): Promise<TrainingDetail> {
-  const [line, sets, config, events] = await Promise.all([run.line(), run.sets(), run.settings.readable(), readable(run.events.events())]);
+  const [line, sets, config, events] = await Promise.all([run.line(), run.sets(), run.wholeSettings(), readable(run.events.events())]);
   const heldOut = await heldOutLines(run, sets);
   return {
     kind: 'training',

@@ -52,7 +52,7 @@ export async function checkedDryRun(
     findings.push(
       changes.length === 0
         ? ok('inputs', 'the files that the run names have not changed since it began')
-        : warning('inputs', changes.join('; '), 'the run continues with the changed ones'),
+        : warning('inputs', changes.map(({ text }) => text).join('; '), 'the run continues with the changed ones'),
     );
   const run = await trainingDryRun(setup, {
     variables,

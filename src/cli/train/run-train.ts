@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { relative } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
+import { readSettingHistory } from '../../trainer/records/setting-history.ts';
 import { announcedLines } from '../../reports/training/announce-run.ts';
 import { resumeCommand } from '../../reports/training/next-training-commands.ts';
 import { displayPath } from '../../reports/text/own-command.ts';
@@ -131,11 +132,12 @@ async function watchRun(
   context.onInterrupt = () => view.note('vf-train: stopping; all work so far is kept. Press Ctrl-C again to stop at once');
   const note: TrainingWatch['note'] = (line, style) => view.note(escapeControls(context.redact(withFlags(line))), style);
   const warn: TrainingWatch['warn'] = (line) => note(`vf-train: ${line}`);
+  const { changed } = (await readSettingHistory(directory.paths.events)).through({ optimizer: config.optimizer, sft: config.sft }, Infinity);
   let isAnnounced = false;
   const announce = () => {
     if (isAnnounced) return;
     isAnnounced = true;
-    announcedLines(config, directory.path).forEach((line) => note(line, 'dim'));
+    announcedLines(config, directory.path, changed).forEach((line) => note(line, 'dim'));
   };
   for (const notice of notices) note(notice);
   // In plain mode the announcement waits for the first event, so that a run that cannot start prints only its error.

@@ -17,6 +17,7 @@ import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { RUBRIC_PREFIX } from '../../trainer/records/metrics.ts';
 import { stepName } from '../../trainer/records/step-file.ts';
 import { readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
+import { readSettingHistory, wholeSettings } from '../../trainer/records/setting-history.ts';
 import { evaluationPlacer, newestEvaluations } from '../../trainer/records/usable-version.ts';
 import { type MetricsRow, metricValue } from '../../trainer/training-observer.ts';
 import { workOf } from '../training/training-summary.ts';
@@ -27,7 +28,7 @@ export interface ComparedTraining {
   readonly name: string;
   /** Null for a run of an ablation that never began. */
   readonly directory: string | null;
-  /** The recorded configuration, snake_case, without secrets, with the versions of its environment; null without a folder. */
+  /** The recorded configuration, snake_case, without secrets, with the versions of its environment and with every value of settings that changed in the run; null without a folder. */
   readonly config: Table | null;
   /** Of an ablation: its own settings by dotted key. */
   readonly swept: Table;
@@ -108,13 +109,16 @@ const UNFINISHED: Readonly<Record<WireAblationRun['state'], string>> = {
 async function readTraining(directory: string, metric: string): Promise<ComparedTraining> {
   const { finished_at: finishedAt, inputs } = await readTrainingRun(directory);
   const paths = trainingPaths(directory);
-  const config = withEnvironmentVersion(readTomlSync(paths.config), inputs);
   const rows = await readMetrics(paths.metrics);
+  const steps = rows.filter(({ kind }) => kind === 'step');
+  const step = steps.at(-1)?.step ?? 0;
+  const history = await readSettingHistory(paths.events);
+  const recorded = readTomlSync(paths.config);
+  const config = withEnvironmentVersion(wholeSettings(history.through(recorded, step)), inputs);
   const own = ownEvaluations(rows);
   const evaluations = own.flatMap((row) => evaluatedAt(row, metric));
   const unmeasured = own.length === 0 || evaluations.length > 0 ? null : `its evaluations have no ${metric}`;
   const { state, reason } = finishedAt === null ? await endOf(paths.events) : { state: 'finished' as const, reason: unmeasured };
-  const steps = rows.filter(({ kind }) => kind === 'step');
   const { tokens, seconds } = workOf(steps, own);
   return {
     name: typeof config['name'] === 'string' ? config['name'] : basename(directory),
@@ -124,8 +128,8 @@ async function readTraining(directory: string, metric: string): Promise<Compared
     seed: numberAt(config, 'seed'),
     state,
     reason,
-    step: steps.at(-1)?.step ?? 0,
-    steps: stepsOf(config),
+    step,
+    steps: stepsOf(recorded),
     evaluations,
     tokens: { sampled: tokens.sampled, trained: tokens.trained },
     seconds: seconds.total,

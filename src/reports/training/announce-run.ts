@@ -6,18 +6,19 @@ import { isModulePath } from '../../core/module-path.ts';
 import { givenRunName } from '../../schemas/run-name.ts';
 import { ENVIRONMENT_CREDIT } from '../../trainer/config/own-credit.ts';
 import { demonstrationSources, supervisedSteps } from '../../trainer/config/training-schedule.ts';
+import { type ChangedSetting, valuesText } from '../../trainer/records/setting-history.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { displayPath, nearbyPath, shellCommand } from '../text/own-command.ts';
 import { plural } from '../text/number-text.ts';
 import { factLines } from '../text/report.ts';
 
-/** `directory` is the run's folder; null if it has none. */
-export function announcedLines(config: TrainingConfig, directory: string | null): string[] {
+/** `directory` is the run's folder; null if it has none. `changed` has the settings that changed between earlier steps. */
+export function announcedLines(config: TrainingConfig, directory: string | null, changed: readonly ChangedSetting[] = []): string[] {
   const { name, environment, model } = config;
   const given = givenRunName(name, environment.id, model.path);
   const facts: [label: string, text: string][] = [
     ...(given === null ? [] : [['name', given] as [string, string]]),
-    ['trains', trainedText(config)],
+    ['trains', trainedText(config, { changed })],
     ['with', partsText(config)],
     ...(directory === null ? [] : [['results in', displayPath(directory)] as [string, string]]),
   ];
@@ -33,25 +34,40 @@ export function demonstrationNames({ data, problems }: TrainingConfig['sft']): s
   ];
 }
 
-/** The model, its source of learning, the steps and their learning rates. `name` is the model's. */
-export function trainedText(config: TrainingConfig, name = basename(config.model.path)): string {
+/** The model, its source of learning, the steps and their learning rates. `name` is the model's; `changed` has the settings that changed between the steps. */
+export function trainedText(config: TrainingConfig, { name = basename(config.model.path), changed = [] }: TrainedTextOptions = {}): string {
   const { environment, lora, steps, sft } = config;
   const { dataset } = environment.args;
   const questions = typeof dataset === 'string' ? `${environment.id} on ${dataset}` : environment.id;
   const files = demonstrationNames(sft);
-  if (files.length === 0) return `${name} to play ${questions}: ${methodText(config)} on a LoRA of rank ${lora.rank}, ${rolloutSteps(config)}`;
-  const supervised = `${plural(supervisedSteps(config), 'supervised step')} of ${plural(sft.batchSize, 'row')}, lr ${settingNumber(sft.learningRate ?? config.optimizer.learningRate)}`;
+  if (files.length === 0)
+    return `${name} to play ${questions}: ${methodText(config)} on a LoRA of rank ${lora.rank}, ${rolloutSteps(config, changed)}`;
+  const rate = rateText(sft.learningRate ?? config.optimizer.learningRate, sft.learningRate === null ? PEAK : 'sft.learning_rate', changed);
+  const supervised = `${plural(supervisedSteps(config), 'supervised step')} of ${plural(sft.batchSize, 'row')}, ${rate}`;
   if (steps === 0) return `${name} on the demonstrations of ${files.join(', ')}: a LoRA of rank ${lora.rank}, ${supervised}`;
-  return `${name} to play ${questions}: a LoRA of rank ${lora.rank}, ${supervised} (${files.join(', ')}), then ${methodText(config)}, ${rolloutSteps(config)}`;
+  return `${name} to play ${questions}: a LoRA of rank ${lora.rank}, ${supervised} (${files.join(', ')}), then ${methodText(config)}, ${rolloutSteps(config, changed)}`;
 }
 
-function rolloutSteps({ steps, rollouts, rolloutsFile, optimizer }: TrainingConfig): string {
+interface TrainedTextOptions {
+  readonly name?: string;
+  readonly changed?: readonly ChangedSetting[];
+}
+
+const PEAK = 'optimizer.learning_rate';
+
+/** `lr 0.001 in steps 1-12, then 0.002` */
+function rateText(rate: number, key: string, changed: readonly ChangedSetting[]): string {
+  const several = changed.find((each) => each.key === key);
+  return `lr ${several === undefined ? settingNumber(rate) : valuesText(several)}`;
+}
+
+function rolloutSteps({ steps, rollouts, rolloutsFile, optimizer }: TrainingConfig, changed: readonly ChangedSetting[]): string {
   // Only the file shows the number of rollouts in each group.
   const batch =
     rolloutsFile === null
       ? `${rollouts.examplesPerStep} × ${plural(rollouts.rolloutsPerExample, 'rollout')}`
       : `${plural(rollouts.examplesPerStep, 'group')} of rollouts of ${rolloutsFile === '-' ? 'stdin' : basename(rolloutsFile)}`;
-  return `${plural(steps, 'step')} of ${batch}, lr ${settingNumber(optimizer.learningRate)}`;
+  return `${plural(steps, 'step')} of ${batch}, ${rateText(optimizer.learningRate, PEAK, changed)}`;
 }
 
 /** The method that the settings of loss and advantage amount to, by the name of the paper if it has one. */

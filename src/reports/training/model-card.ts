@@ -30,6 +30,8 @@ export interface CardFacts {
   readonly which: string;
   /** The mean reward of this adapter itself on rows that were not trained on; null if it was never evaluated. */
   readonly figure: { readonly name: string; readonly value: number } | null;
+  /** Settings that changed during the training, each with the steps of its values. */
+  readonly changed: readonly string[];
   /** Curves of the run; empty ones are left out. */
   readonly columns: readonly CardColumn[];
   /** A picture of the curves next to the card; null for none. */
@@ -42,7 +44,7 @@ export interface CardFacts {
 const MOST_ROWS = 12;
 
 export function modelCard(facts: CardFacts): string {
-  const { name, base, packageVersion, trained, which, command } = facts;
+  const { name, base, packageVersion, trained, which, changed, command } = facts;
   const own = base.isBundled ? `${base.name}, the model that vf-search brings` : base.name;
   const link = base.hubId === null ? own : `[${base.hubId}](https://huggingface.co/${base.hubId})`;
   return [
@@ -52,15 +54,20 @@ export function modelCard(facts: CardFacts): string {
     '',
     `A LoRA adapter for ${link}, trained with vf-search ${packageVersion}: ${escaped(trained)}. ${which}`,
     '',
+    ...(changed.length === 0 ? [] : ['Settings changed during this training:', '', ...changed.map((text) => `- ${escaped(text)}`), '']),
     ...curves(facts),
     '## Command',
     '',
-    'In a checkout of vf-search it repeats the training with the settings in `config.toml`. In that file, paths of the training machine are shortened, addresses of servers are `URL`, and secrets are `***`.',
+    `${changed.length === 0 ? REPEATS : FOLLOWS} In that file, paths of the training machine are shortened, addresses of servers are \`URL\`, and secrets are \`***\`.`,
     '',
     ...codeBlock('sh', command),
     '',
   ].join('\n');
 }
+
+const REPEATS = 'In a checkout of vf-search it repeats the training with the settings in `config.toml`.';
+const FOLLOWS =
+  'In a checkout of vf-search it trains with the settings in `config.toml`, which are those of the last steps. It does not repeat this training, whose settings changed.';
 
 function frontMatter(facts: CardFacts): string[] {
   const {

@@ -147,12 +147,13 @@ function afterLaunched(summary: TrainingSummary, config: Config, adapter: string
 /** A few dozen rows suffice for an evaluation by hand. */
 const MOST_ROWS = 50;
 function afterEmbedded(
-  { baseModel, directory, collapse }: TrainingSummary,
+  { baseModel, directory, collapse, changedSettings }: TrainingSummary,
   config: Config,
   options: NextOptions & { readonly adapter: string },
 ): NextCommand[] {
   const bundled = bundledName(baseModel);
-  const onGpu = 'repeat it on a GPU machine with vLLM and PyTorch in its python3 (check with vf-doctor)';
+  const again = changedSettings === undefined ? 'repeat it' : 'train with the settings of its last steps';
+  const onGpu = `${again} on a GPU machine with vLLM and PyTorch in its python3 (check with vf-doctor)`;
   const words = [...settingsWords(directory, baseModel), '--launch', '--python', 'python3', ...(collapse?.flags ?? [])];
   const commands = [evaluatedHere(config, options), { why: onGpu, command: ownCommand('vf-train', words) }];
   return bundled === null ? commands : [...commands, ...withRealModel(config.environment.id, options.presets)];

@@ -2,6 +2,7 @@
 import { basename, isAbsolute } from 'node:path';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
 import { skipRemedy } from '../../trainer/skip-reason.ts';
+import { changedText } from '../../trainer/records/setting-history.ts';
 import { costText } from '../evaluation/cost-text.ts';
 import { roleStatsText } from '../evaluation/role-stats-text.ts';
 import type { CurvePoint } from '../text/curve-rows.ts';
@@ -97,6 +98,7 @@ function addFigures(report: Report, summary: TrainingSummary): void {
   const { tokens, tokensPerSecond, stepsApplied, stepsSkipped, logProbDifference, overheadShare, events, supervised, cost } = summary;
   const perSecond = (rate: number | null) => (rate === null ? '' : ` (${figureText(rate)}/s)`);
   report.line('steps', `${countText(stepsApplied)} applied, ${countText(stepsSkipped)} skipped`, stepsSkipped === 0 ? 'dim' : 'yellow');
+  for (const changed of summary.changedSettings ?? []) report.line('changed', escapeControls(changedText(changed)), 'yellow');
   addSkipReasons(report, summary);
   addCollapse(report, summary);
   if (supervised !== null)

@@ -9,6 +9,7 @@ import { type KeptBest, readBest } from '../../trainer/records/best-version.ts';
 import { evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { readSkippedSteps, type SkippedSteps } from '../../trainer/records/event-log.ts';
 import { collapseIn } from '../../trainer/records/collapse.ts';
+import { type ChangedSetting, readSettingHistory } from '../../trainer/records/setting-history.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { STOP_PREFIX } from '../../trainer/records/metrics.ts';
 import { sourceFiles } from '../../trainer/records/source-files.ts';
@@ -30,6 +31,8 @@ export interface TrainingRecord {
   readonly sourceFiles?: readonly string[];
   /** The recorded reasons of steps without an update. @default none */
   readonly skipReasons?: readonly SkippedSteps[];
+  /** Settings that changed between the steps. @default none */
+  readonly changed?: readonly ChangedSetting[];
   /** The adapter in `best/`. @default null: none was kept */
   readonly best?: KeptBest | null;
   /** The embedded engine ran in this process, so CPU time is not the trainer's overhead alone. @default false */
@@ -58,9 +61,10 @@ export async function readTrainingSummary({ outcome, config, paths, transcripts,
   const sharesProcess = config.policy.embedded !== null || config.backend.kind === 'embedded';
   const kept = { best: readBest(paths.best), sourceFiles: await sourceFiles(paths.source) };
   const skipReasons = await readSkippedSteps(paths.events, new Set(rows.filter(isSkipped).map(({ step }) => step)));
+  const { changed } = (await readSettingHistory(paths.events)).through({ optimizer: config.optimizer, sft: config.sft }, outcome.step);
   const asked = [...roles].filter(([, { calls, failures }]) => calls + failures > 0);
   const summary = {
-    ...trainingSummary({ outcome, config, transcripts, rows, ...kept, skipReasons, sharesProcess }),
+    ...trainingSummary({ outcome, config, transcripts, rows, ...kept, skipReasons, changed, sharesProcess }),
     ...(asked.length === 0 ? {} : { roles: Object.fromEntries(asked) }),
     ...(cost === null ? {} : { cost: costOf(cost) }),
   };
@@ -73,7 +77,17 @@ function costOf({ usd, roles, unpriced, uncounted, limit, limitReached }: RunCos
 }
 
 export function trainingSummary(record: TrainingRecord): TrainingSummary {
-  const { config, rows, outcome, skipReasons = [], transcripts = null, sharesProcess = false, best = null, sourceFiles: files = [] } = record;
+  const {
+    config,
+    rows,
+    outcome,
+    skipReasons = [],
+    changed = [],
+    transcripts = null,
+    sharesProcess = false,
+    best = null,
+    sourceFiles: files = [],
+  } = record;
   const steps = rows.filter(({ kind }) => kind === 'step');
   const evaluations = evaluationsOf(rows);
   const total = (metric: string) => sum(steps, metric);
@@ -110,6 +124,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     },
     ...(collapse === null ? {} : { collapse: { ...collapse, flags: [...lowerRate(config, collapse.step)] } }),
     ...(skipReasons.length === 0 ? {} : { skipReasons: [...skipReasons] }),
+    ...(changed.length === 0 ? {} : { changedSettings: changed.map(({ key, values }) => ({ key, values: [...values] })) }),
     ...(stops.length === 0 ? {} : { stopConditions: Object.fromEntries(stops) }),
     ...(credit.length === 0 ? {} : { credit }),
     tokens,

@@ -8,6 +8,7 @@ import { isEnvironmentPath } from '../../registry/find-environment.ts';
 import { supervisedSteps, totalSteps } from '../../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import type { KeptBest } from '../../trainer/records/best-version.ts';
+import { type ChangedSetting, changedText, type SettingHistory } from '../../trainer/records/setting-history.ts';
 import { evaluationAfter, evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { hideAddresses } from '../../transport/redact.ts';
 import { shellCommand } from '../text/own-command.ts';
@@ -26,6 +27,7 @@ export interface ModelCardsOptions {
   /** The resolved configuration. */
   readonly wire: TrainingConfigWire;
   readonly rows: readonly MetricsRow[];
+  readonly history: SettingHistory;
   readonly evaluationLabel: EvaluationLabel;
   /** PEFT directory of the newest checkpoint; null if there is none. */
   readonly adapter: string | null;
@@ -39,6 +41,8 @@ export interface ModelCardsOptions {
 
 const CONFIG_HEADING =
   'The configuration of the vf-train run that made this adapter, with the meaning of each key. Paths, addresses and secrets are left out.';
+const LAST_HEADING =
+  'The configuration of the last steps of the vf-train run that made this adapter, with the meaning of each key; README.md says what changed before. Paths, addresses and secrets are left out.';
 /** The most informative picture of those that the run has. */
 const PICTURES = ['reward.png', 'loss.png'];
 
@@ -59,15 +63,25 @@ interface Which {
 async function writeCard(directory: string, which: Which, options: CardOptions): Promise<void> {
   const picture = PICTURES.flatMap((name) => options.plots.find((path) => basename(path) === name) ?? [])[0] ?? null;
   if (picture !== null) await copyFile(picture, join(directory, basename(picture)));
-  const wire = publishedConfig(options.wire, (text) => hideAddresses(options.redact(text)));
-  const facts = cardFacts(which, { ...options, image: picture === null ? null : basename(picture) });
-  const files = { 'config.toml': renderConfig({ wire }, { heading: CONFIG_HEADING }), 'README.md': modelCard(facts) };
+  const { last, changed } = options.history.through(options.wire, which.step);
+  const wire = last as TrainingConfigWire;
+  const facts = cardFacts(which, { ...options, wire, changed, image: picture === null ? null : basename(picture) });
+  const published = publishedConfig(wire, (text) => hideAddresses(options.redact(text)));
+  const files = {
+    'config.toml': renderConfig({ wire: published }, { heading: changed.length === 0 ? CONFIG_HEADING : LAST_HEADING }),
+    'README.md': modelCard(facts),
+  };
   for (const [name, text] of Object.entries(files))
     await replaceFile(join(directory, name), (write) => write(Buffer.from(hideAddresses(options.redact(text)), 'utf8')));
 }
 
-function cardFacts({ step, what }: Which, options: CardOptions & { readonly image: string | null }): CardFacts {
-  const { config, wire, rows, evaluationLabel, variables, image } = options;
+interface DrawnCard extends CardOptions {
+  readonly image: string | null;
+  readonly changed: readonly ChangedSetting[];
+}
+
+function cardFacts({ step, what }: Which, options: DrawnCard): CardFacts {
+  const { config, wire, changed, rows, evaluationLabel, variables, image } = options;
   const base = baseFacts(config.model.path, variables);
   const evaluation = evaluationAfter(rows, step);
   const value = evaluation === null ? null : metricValue(evaluation, 'reward_mean');
@@ -80,9 +94,10 @@ function cardFacts({ step, what }: Which, options: CardOptions & { readonly imag
     environmentId: escapeControls(environment.id),
     tags: [...(config.steps > 0 ? ['reinforcement-learning'] : []), ...(supervisedSteps(config) === 0 ? [] : ['sft'])],
     packageVersion: packageVersion(),
-    trained: escapeControls(trainedText({ ...published, environment }, base.name)),
+    trained: escapeControls(trainedText({ ...published, environment }, { name: base.name, changed })),
     which: `It is ${what} after step ${step} of ${totalSteps(config)}.`,
     figure: value === null ? null : { name: heldOutTitle(evaluationLabel), value },
+    changed: changed.map((each) => escapeControls(changedText(each))),
     columns: columnsOf(
       rows.filter((row) => row.step <= step),
       evaluationLabel,

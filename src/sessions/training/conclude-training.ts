@@ -5,6 +5,7 @@ import { readTrainingSummary } from '../../reports/training/training-summary.ts'
 import { type ModelCardsOptions, writeModelCards } from '../../reports/training/write-model-cards.ts';
 import { readBest } from '../../trainer/records/best-version.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
+import { readSettingHistory } from '../../trainer/records/setting-history.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import type { EndedTraining } from './run-training.ts';
 
@@ -19,7 +20,8 @@ export async function concludeTraining(ended: EndedTraining, { warn, ...options 
   const rows = await readMetrics(paths.metrics);
   const plots = await plotsOf(rows, { name: config.name, folder: paths.plots, evaluationLabel, warn });
   const adapters = { adapter: outcome.adapter, best: readBest(paths.best) };
-  await cardsOf({ config, wire, rows, evaluationLabel, ...adapters, plots, ...options }, warn);
+  const history = await readSettingHistory(paths.events);
+  await cardsOf({ config, wire, rows, history, evaluationLabel, ...adapters, plots, ...options }, warn);
   return readTrainingSummary({ ...ended, config, outcome: { ...outcome, plots } });
 }
 

@@ -22,7 +22,8 @@ import { CurveLog } from '../../trainer/curves/curve-log.ts';
 import { openTensorboardFile } from '../../trainer/curves/tensorboard-file.ts';
 import { openWandbFile, type WandbRun } from '../../trainer/curves/wandb-file.ts';
 import { readTrainingRun, TrainingDirectory } from '../../trainer/records/training-directory.ts';
-import { joinObservers, type TrainingObserver } from '../../trainer/training-observer.ts';
+import { changedText, readSettingHistory, SettingHistory, wholeSettings } from '../../trainer/records/setting-history.ts';
+import { joinObservers, type SettingChange, type TrainingObserver, type TrainingStart } from '../../trainer/training-observer.ts';
 import type { TrainingOutcome, TrainingPaths } from '../../trainer/training-session.ts';
 
 /** The parts of its process that a run uses. */
@@ -127,8 +128,8 @@ interface Run {
   readonly setup: TrainingSetup;
   /** The configuration of the setup, with the base as a folder of this machine if the embedded engine needs one. */
   readonly config: TrainingSetup['config'];
-  /** A line for each file that has changed since a resumed run began. */
-  readonly inputChanges: readonly string[];
+  /** Files that have changed since a resumed run began. */
+  readonly inputChanges: ComparedInputs['changes'];
 }
 
 async function runIn(directory: TrainingDirectory, { setup, config, inputChanges }: Run, host: TrainingHost): Promise<EndedTraining> {
@@ -141,7 +142,12 @@ async function runIn(directory: TrainingDirectory, { setup, config, inputChanges
   const { paths } = directory;
   const watch = await host.watch(directory);
   const { note, warn } = watch;
-  const curves = openCurves({ setup, directory, configText: await directory.readConfig(), secrets: host.secrets, warn });
+  const changes = [
+    ...setup.changes.filter(({ key }) => key !== 'name').map((change) => ({ ...change, text: host.redact(differenceText(change)) })),
+    ...inputChanges.map((change) => ({ ...change, key: `files.${change.key}` })),
+  ];
+  const history = await readSettingHistory(paths.events);
+  const curves = openCurves({ setup, directory, history, changes, configText: await directory.readConfig(), secrets: host.secrets, warn });
   let isFinished = false;
   let transcripts: Transcripts | null = null;
   try {
@@ -150,7 +156,7 @@ async function runIn(directory: TrainingDirectory, { setup, config, inputChanges
       ...host,
       config,
       changed: {
-        changes: [...setup.changes.filter(({ key }) => key !== 'name').map((change) => host.redact(differenceText(change))), ...inputChanges],
+        changes,
         evaluationSetup: evaluatedWith,
         isEvaluatedAgain:
           setup.changes.some(({ key }) => isEvaluated(key)) || (before !== undefined && evaluationSetup(setup.wire, before) !== evaluatedWith),
@@ -188,6 +194,9 @@ export function attemptName(runName: string): string {
 export interface OpenCurvesOptions {
   readonly setup: Pick<TrainingSetup, 'config' | 'wire'>;
   readonly directory: Pick<TrainingDirectory, 'paths' | 'run'>;
+  /** The settings that changed before, and those that change now. @default none */
+  readonly history?: SettingHistory;
+  readonly changes?: readonly SettingChange[];
   /** Text of config.toml, free of secrets. */
   readonly configText: string;
   readonly secrets: ReadonlySet<string>;
@@ -196,14 +205,23 @@ export interface OpenCurvesOptions {
 }
 
 /** Creates no file: each log does so when the run starts. */
-export function openCurves({ setup, directory, configText, secrets, warn: onFailure }: OpenCurvesOptions): CurveLog[] {
+export function openCurves({ setup, directory, configText, secrets, warn: onFailure, ...given }: OpenCurvesOptions): CurveLog[] {
+  const { history = new SettingHistory(), changes = [] } = given;
   const { tensorboard, wandb } = setup.config.logging;
   const { paths, run } = directory;
-  const settings = redactionOf([...secrets]).settings(setup.wire);
+  const redaction = redactionOf([...secrets]);
+  const trained = ({ step }: TrainingStart) => {
+    // The event of these changes is written later.
+    history.add({ kind: 'resumed', step, message: '', changes: redaction.values([...changes]) });
+    return history.through(redaction.settings(setup.wire), step + 1);
+  };
   const logs: CurveLog[] = [];
   if (tensorboard) {
-    const open = (rows: Parameters<typeof openTensorboardFile>[0]['rows']) =>
-      openTensorboardFile({ folder: paths.tensorboard, rows, settings, config: configText });
+    const open = (start: TrainingStart) => {
+      const settings = trained(start);
+      const config = [...settings.changed.map((each) => `# ${changedText(each)}\n`), configText].join('');
+      return openTensorboardFile({ folder: paths.tensorboard, rows: start.rows, settings: wholeSettings(settings), config });
+    };
     logs.push(new CurveLog({ viewer: 'TensorBoard', open, onFailure }));
   }
   if (wandb !== null) {
@@ -217,8 +235,14 @@ export function openCurves({ setup, directory, configText, secrets, warn: onFail
       tags: wandb.tags ?? [],
       startedAt: new Date(run.started_at),
     };
-    const open = (rows: Parameters<typeof openWandbFile>[0]['rows']) =>
-      openWandbFile({ folder: paths.wandb, run: wandbRun, rows, settings, packageVersion: packageVersion() });
+    const open = (start: TrainingStart) =>
+      openWandbFile({
+        folder: paths.wandb,
+        run: wandbRun,
+        rows: start.rows,
+        settings: wholeSettings(trained(start)),
+        packageVersion: packageVersion(),
+      });
     logs.push(new CurveLog({ viewer: 'Weights & Biases', open, onFailure }));
   }
   return logs;

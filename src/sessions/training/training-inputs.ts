@@ -11,8 +11,8 @@ import type { TrainingSetup } from './resolve-training.ts';
 
 export interface ComparedInputs {
   readonly inputs: NamedInputs;
-  /** One line for each setting whose files have changed. */
-  readonly changes: readonly string[];
+  /** Of each setting whose files have changed. */
+  readonly changes: readonly ChangedInput[];
 }
 
 /** The module of an environment may change, as its rows may: it may be a correction. */
@@ -75,5 +75,5 @@ export async function compareInputs(
   const refused = changed.find(isFixed) ?? changed.find(({ key }) => key !== CORRECTED);
   if (refused !== undefined && isFixed(refused)) throw otherInputsError(refused.text, null);
   if (refused !== undefined && !allowsChanges) throw otherInputsError(refused.text, allow);
-  return { inputs, changes: changed.map(({ text }) => text) };
+  return { inputs, changes: changed };
 }

@@ -48,6 +48,9 @@ export const CHANGEABLE_ROLE_KEYS: readonly string[] = [
 /** In a run of supervised steps alone, this is the length of the run. If steps on rollouts follow, it says where they begin. */
 const CHANGEABLE_WITHOUT_ROLLOUTS = ['sft.steps'];
 
+/** Of those that may change: they lead to other weights. */
+const SHAPING_PLACES: readonly string[] = ['backend.kind', 'backend.dtype', 'guards.skip_kl'];
+
 /** Changing these steers a run by hand, which requires `allowOptimizer`. */
 const CHANGEABLE_ON_PURPOSE: readonly string[] = ['optimizer', 'algorithm', 'sft.learning_rate'];
 
@@ -83,12 +86,27 @@ export function describeDifferences(
     ...(isSupervised ? CHANGEABLE_WITHOUT_ROLLOUTS : []),
     ...(allowOptimizer ? CHANGEABLE_ON_PURPOSE : []),
   ];
-  const mayChange = (key: string) =>
-    changeable.some((allowed) => isIn(key, allowed)) || CHANGEABLE_ROLE_KEYS.includes(/^roles\.[^.]+\.(.+)$/.exec(key)?.[1] ?? '');
+  const mayChange = (key: string) => changeable.some((allowed) => isIn(key, allowed)) || isRoleKey(key);
   return KEYS.flatMap((key) => differencesAt(key, valueAt(before, key), valueAt(after, key))).map((difference) => ({
     ...difference,
     changeable: mayChange(difference.key),
   }));
+}
+
+/** True if other values of the setting lead to other weights. @param key dotted; `files.<key>` for the files that a setting names @param settings of the run, which may be of another version */
+export function isShaping(key: string, settings: Readonly<Record<string, unknown>>): boolean {
+  const isDecaying = (table: string) => {
+    const { [table]: options } = settings;
+    return isObject(options) && typeof options['schedule'] === 'string' && options['schedule'] !== 'constant';
+  };
+  // A longer run of a falling learning rate has another rate in each of its steps.
+  if (key === 'steps' || key === 'sft.steps') return isDecaying(key === 'steps' ? 'optimizer' : 'sft');
+  if (SHAPING_PLACES.includes(key)) return true;
+  return !CHANGEABLE_ON_RESUME.some((allowed) => isIn(key, allowed)) && !isRoleKey(key) && !isIn(key, 'files.environment.eval_args');
+}
+
+function isRoleKey(key: string): boolean {
+  return CHANGEABLE_ROLE_KEYS.includes(/^roles\.[^.]+\.(.+)$/.exec(key)?.[1] ?? '');
 }
 
 /** True for the key itself, and for one of its table. */

@@ -15,8 +15,8 @@ export interface CurveFile {
 export interface CurveLogOptions {
   /** The viewer's name, for messages. */
   readonly viewer: string;
-  /** Creates the next file, with these rows. */
-  readonly open: (rows: readonly RecordedMetricsRow[]) => CurveFile;
+  /** Creates the next file, with the rows on file. */
+  readonly open: (start: TrainingStart) => CurveFile;
   /** Called once, if the log ends because a file cannot be written. */
   readonly onFailure: (message: string) => void;
 }
@@ -48,11 +48,11 @@ export class CurveLog implements TrainingObserver {
     this.#options = options;
   }
 
-  onStart({ rows }: TrainingStart): void {
+  onStart(start: TrainingStart): void {
     this.#attempt(() => {
       this.#file?.close(false);
       this.#file = null;
-      this.#file = this.#options.open(rows);
+      this.#file = this.#options.open(start);
     });
   }
 

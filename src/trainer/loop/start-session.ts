@@ -77,7 +77,7 @@ export async function startSession(
   const credit = openCredit(config, run.ownCredit ?? null);
   const report = records.report.bind(records);
   const played = playsRows(run) ? trainingRows(run.environment) : null;
-  const rows = played === null ? {} : { rows: new TrainingRows(played, (message) => report({ kind: 'alarm', message })) };
+  const rows = played === null ? {} : { rows: new TrainingRows(played, (message, change) => report({ kind: 'alarm', message, changes: [change] })) };
   const parts = { source, credit: creditState(credit), ...rows };
   const isUpdatedOnce = config.algorithm.minibatches * config.algorithm.epochs === 1;
   const progress: Progress = new Progress({

@@ -2,7 +2,7 @@
 import { LineAppender, readLines } from '../../files/json-lines.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { EventLineSchema, type WireEventLine } from '../../schemas/training-records.ts';
-import { redactUrl } from '../../transport/redact.ts';
+import { mapStrings, redactUrl } from '../../transport/redact.ts';
 import { recoverLines } from './recover-lines.ts';
 import type { TrainingEvent } from '../training-observer.ts';
 
@@ -43,9 +43,10 @@ export class EventLog {
     return this.#count;
   }
 
-  append({ step, kind, message, reason }: TrainingEvent): void {
-    const text = this.#redact(redactUrl(message));
-    const event = { step, kind, time: this.#clock().toISOString(), message: text, ...(reason === undefined ? {} : { reason }) };
+  append({ step, kind, message, reason, changes }: TrainingEvent): void {
+    const redact = (text: string) => this.#redact(redactUrl(text));
+    const more = { ...(reason === undefined ? {} : { reason }), ...(changes === undefined ? {} : { changes: mapStrings(changes, redact) }) };
+    const event = { step, kind, time: this.#clock().toISOString(), message: redact(message), ...more };
     this.#file.append([JSON.stringify(event)]);
     this.#count++;
   }

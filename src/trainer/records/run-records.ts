@@ -137,7 +137,9 @@ export class RunRecords implements AsyncDisposable {
     this.#hasBegun = true;
     const { directory, changes = [] } = this.#run;
     await directory.begin();
-    if (changes.length > 0) this.report({ kind: 'settings_changed', message: `Changed ${changes.join('; ')}` });
+    if (changes.length === 0) return;
+    const message = `Changed ${changes.map(({ text }) => text).join('; ')}`;
+    this.report({ kind: 'settings_changed', message, changes: changes.map(({ key, before, after }) => ({ key, before, after })) });
   }
 
   served({ version, model }: PolicyRef, replicas: Pick<PolicyVersions['replicas'], 'isResting'>): void {

@@ -6,6 +6,7 @@ import { parseJson } from '../../files/json-file.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { ifThere } from '../../files/if-there.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
+import type { SettingChange } from '../training-observer.ts';
 import type { Dataset } from '../../core/dataset.ts';
 
 const FILE = 'rows.json';
@@ -13,13 +14,15 @@ const FILE = 'rows.json';
 /** A larger data set is compared by this many evenly spaced rows. */
 const MOST_COMPARED = 4096;
 
+type OnChange = (message: string, change: SettingChange) => void;
+
 export class TrainingRows {
   readonly #train: Dataset;
-  readonly #onChange: (message: string) => void;
+  readonly #onChange: OnChange;
   #state: string | null = null;
 
   /** @param onChange gets a notice for the user. The run goes on, because the change may be a correction. */
-  constructor(train: Dataset, onChange: (message: string) => void) {
+  constructor(train: Dataset, onChange: OnChange) {
     this.#train = train;
     this.#onChange = onChange;
   }
@@ -32,10 +35,12 @@ export class TrainingRows {
   async loadState(directory: string): Promise<void> {
     const saved = await ifThere(join(directory, FILE), readRegularFile);
     if (saved === null || saved === this.#text()) return;
-    const { rows } = fieldsOf(parseJson(saved, join(directory, FILE)));
+    const before = fieldsOf(parseJson(saved, join(directory, FILE)));
+    const { rows } = before;
     this.#onChange(
       `The training rows of ${this.#train.name} have changed since the last checkpoint (${String(rows)} rows then, ${this.#train.length} now). ` +
         'The run continues with the new rows; some may come twice in this pass, and others not at all',
+      { key: 'environment.rows', before: rowsText(before), after: rowsText(fieldsOf(JSON.parse(this.#text()))) },
     );
   }
 
@@ -43,6 +48,11 @@ export class TrainingRows {
     this.#state ??= JSON.stringify({ rows: this.#train.length, sha256: digestOf(this.#train) });
     return this.#state;
   }
+}
+
+/** `50 with digest 0cee2717` */
+function rowsText({ rows, sha256 }: Readonly<Record<string, unknown>>): string {
+  return `${String(rows)} with digest ${String(sha256).slice(0, 8)}`;
 }
 
 function digestOf(train: Dataset): string {

@@ -181,6 +181,28 @@ describe('compareTrainings', () => {
     expect(await textOf(paths)).toMatch(/^A +– +0\.500 +0\.400 to 0\.600 +rows, 1 seed/m);
   });
 
+  it('makes no seed of a group of a run whose settings or files changed between its steps, and names what it was trained with', async () => {
+    const event = (step: number, change: object) => ({ kind: 'settings_changed', step, message: '', changes: [change] });
+    const rate = { key: 'optimizer.learning_rate', before: 0.01, after: 0.001 };
+    const credit = { key: 'files.algorithm.advantage.use', before: 'c.ts 0cee2717', after: 'c.ts 5d41402a' };
+    const run = (seed: number, ...events: readonly object[]) => training({ rate: 0.001, seed, rewards: A[0]!, events });
+    const { groups } = await compared([
+      run(0),
+      run(1, event(2, rate)),
+      run(2, event(2, credit)),
+      // Before the first step and after the last one nothing was trained otherwise.
+      run(3, event(0, rate)),
+      run(4, event(2, { key: 'evaluation.examples', before: 1, after: 2 }), event(4, { key: 'steps', before: 3, after: 4 })),
+      training({ rate: 0.002, seed: 5, rewards: A[0]!, events: [event(4, { ...rate, before: 0.001, after: 0.002 })] }),
+      // The change of step 4 was lost with its checkpoint: the steps after 2 were repeated with it.
+      run(6, event(4, rate), { kind: 'resumed', step: 2, message: '' }),
+      run(7, { kind: 'settings_changed', step: 2, message: 'Changed steps from 3 to 4; optimizer.learning_rate from 0.01 to 0.001' }),
+    ]);
+    expect(groups.map(({ runs }) => runs.map(({ seed }) => seed))).toEqual([[0, 3, 4, 5], [1, 6, 7], [2]]);
+    expect(groups[1]!.settings).toMatchObject({ 'optimizer.learning_rate': '0.01 in steps 1-2, then 0.001' });
+    expect(groups[2]!.settings).toMatchObject({ 'files.algorithm.advantage.use': 'c.ts 0cee2717 in steps 1-2, then c.ts 5d41402a' });
+  });
+
   it('counts no run that stopped, was killed or has an earlier one of its seed, and says why', async () => {
     const stopped = training({
       rate: 0.1,

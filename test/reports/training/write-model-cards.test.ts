@@ -5,6 +5,7 @@ import { type ModelCardsOptions, writeModelCards } from '../../../src/reports/tr
 import { presetNamed } from '../../../src/sessions/environment/presets.ts';
 import { presetLayer } from '../../../src/trainer/config/preset.ts';
 import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
+import { SettingHistory } from '../../../src/trainer/records/setting-history.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 import { supervisedRows, trainingRows } from '../../cli/train/training-rows.ts';
 
@@ -16,7 +17,14 @@ afterEach(() => folder[Symbol.dispose]());
 
 function options(changes: Partial<ModelCardsOptions> = {}): ModelCardsOptions {
   const { config, wire } = resolveTrainingConfig([presetLayer(presetNamed('laptop', null)), { source: '--set', table: { steps: 30 } }]);
-  const common = { rows: trainingRows(), evaluationLabel: 'held-out', plots: [], variables: {}, redact: String } as const;
+  const common = {
+    rows: trainingRows(),
+    history: new SettingHistory(),
+    evaluationLabel: 'held-out',
+    plots: [],
+    variables: {},
+    redact: String,
+  } as const;
   return { config, wire, ...common, adapter: null, best: null, ...changes };
 }
 
@@ -45,6 +53,23 @@ describe('writeModelCards', () => {
     }
     await writeModelCards(options({ adapter: place('checkpoints/step-000012/adapter'), rows: supervisedRows(), plots: plots.slice(0, 2) }));
     expect(readdirSync(join(folder.path, 'checkpoints/step-000012/adapter')).toSorted()).toEqual(['README.md', 'config.toml', 'loss.png']);
+  });
+
+  it('says of each adapter which settings it was trained with, and repeats nothing whose settings changed', async () => {
+    const adapter = place('checkpoints/step-000013/adapter');
+    const bestAdapter = place('best/adapter');
+    const best = { metric: 'reward_mean', step: 12, version: 12, value: 0.9, adapter: bestAdapter } as const;
+    const history = new SettingHistory();
+    const changes = [{ key: 'optimizer.learning_rate', before: 5e-4, after: 0.001 }];
+    history.add({ kind: 'settings_changed', step: 12, message: '', changes });
+    await writeModelCards(options({ adapter, best, history }));
+    expect(cardIn(adapter)).toContain('30 steps of 8 × 8 rollouts, lr 5e-4 in steps 1-12, then 0.001.');
+    expect(cardIn(adapter)).toContain('\n- optimizer.learning\\_rate 5e-4 in steps 1-12, then 0.001\n');
+    expect(cardIn(adapter)).toContain('It does not repeat this training, whose settings changed.');
+    expect(configIn(adapter)).toMatch(/^# The configuration of the last steps .*\n[^]*\nlearning_rate = 0\.001/);
+    expect(cardIn(bestAdapter)).toContain('30 steps of 8 × 8 rollouts, lr 5e-4. It is the adapter with the highest held-out reward, after step 12');
+    expect(cardIn(bestAdapter)).toContain('it repeats the training');
+    expect(configIn(bestAdapter)).toMatch(/\nlearning_rate = 5e-4/);
   });
 
   it('writes nothing for a run without adapters, and no secret', async () => {

@@ -85,10 +85,21 @@ describe('finishedRun', { timeout: 120_000 }, () => {
   });
 
   it('records what a resume changes, by an edit of config.toml or by a flag', async () => {
-    await finished(resume('--steps', '3', '--allow-changes'));
+    const summary = await finished<{ changed_settings: object }>(resume('--steps', '3', '--allow-changes'));
     expect(run.events().filter(({ kind }) => kind === 'settings_changed')).toEqual([
-      expect.objectContaining({ step: 2, message: 'Changed steps from 2 to 3; optimizer.learning_rate from 0.001 to 5e-4' }),
+      expect.objectContaining({
+        step: 2,
+        message: 'Changed steps from 2 to 3; optimizer.learning_rate from 0.001 to 5e-4',
+        changes: [
+          { key: 'steps', before: 2, after: 3 },
+          { key: 'optimizer.learning_rate', before: 0.001, after: 5e-4 },
+        ],
+      }),
     ]);
+    const values = [1, 3].map((from, i) => ({ from, value: [0.001, 5e-4][i] }));
+    expect(summary.changed_settings).toEqual([{ key: 'optimizer.learning_rate', values }]);
+    const card = readFileSync(join(run.path, 'checkpoints/step-000003/adapter/README.md'), 'utf8');
+    expect(card).toContain('lr 0.001 in steps 1-2, then 5e-4. It is');
   });
 
   it('lets the run continue when there is more to do: a later end, or a last checkpoint that is damaged', async () => {

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseTrain } from '../../cli/train/parse-train.ts';
-import { openCurves } from '../../../src/sessions/training/run-training.ts';
+import { SettingHistory } from '../../../src/trainer/records/setting-history.ts';
+import { openCurves, type OpenCurvesOptions } from '../../../src/sessions/training/run-training.ts';
 import { resolveTraining } from '../../../src/sessions/training/resolve-training.ts';
 import { renderConfig } from '../../../src/reports/training/render-config.ts';
 import { TrainingDirectory } from '../../../src/trainer/records/training-directory.ts';
@@ -22,15 +23,15 @@ const WITH_SECRETS = ['-b', 'http://me:hunter22@h/v1', '-k', 'MY_KEY', '-a', '{"
 );
 
 /** Opens the curves of `vf-train search-r1 ...` as the command does, starts and ends the run. Returns the text of every file that they wrote. */
-async function written(args: readonly string[]): Promise<Map<string, string>> {
+async function written(args: readonly string[], changed: Pick<OpenCurvesOptions, 'history' | 'changes'> = {}): Promise<Map<string, string>> {
   const given = parseTrain(['search-r1', '-m', 'nano-base', ...args]);
   const setup = await resolveTraining(given, { variables: { MY_KEY: 'sk-of-the-policy' }, environmentFile: join(parent, 'none') });
   const configText = renderConfig(setup, { secrets: [...setup.secrets] });
   const options = { outputDirectory: parent, name: 'run', id: '01234567', config: configText, configDigest: '', startedAt: new Date(0) };
   await using directory = await TrainingDirectory.create(options);
   const notes: string[] = [];
-  for (const log of openCurves({ setup, directory, configText, secrets: setup.secrets, warn: (line) => notes.push(line) })) {
-    log.onStart({ step: 0, rows: [] });
+  for (const log of openCurves({ ...changed, setup, directory, configText, secrets: setup.secrets, warn: (line) => notes.push(line) })) {
+    log.onStart({ step: changed.history === undefined ? 0 : 8, rows: [] });
     log.onStep({ kind: 'step', step: 1, time: new Date(0).toISOString(), values: { loss: 1 } });
     log.close({ isFinished: true });
   }
@@ -55,6 +56,14 @@ describe('openCurves', () => {
     expect(tensorboard).toContain('optimizer.learning_rate');
     expect(tensorboard).toContain('    learning_rate = 0.125  # --lr');
     for (const part of ['my-project', 'run--01234567', '"learning_rate":0.125', 'train/loss']) expect(wandb).toContain(part);
+  });
+
+  it('shows every value of a setting that changed between the steps, with its steps', async () => {
+    const history = new SettingHistory();
+    const rate = (before: number, after: number) => ({ key: 'optimizer.learning_rate', before, after });
+    history.add({ kind: 'settings_changed', step: 4, message: '', changes: [rate(0.5, 0.25)] });
+    const files = await written(['--embedded', '--tensorboard', '--wandb', 'p', '--lr', '0.125'], { history, changes: [rate(0.25, 0.125)] });
+    for (const text of files.values()) expect(text).toContain('0.5 in steps 1-4, 0.25 in steps 5-8, then 0.125');
   });
 
   it('takes what W&B shows of a run from [logging.wandb]', async () => {

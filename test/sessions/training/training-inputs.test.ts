@@ -64,12 +64,13 @@ const inputsOf = (wire: TrainingConfigWire) => trainingInputs(wire, modelPath(wi
 
 type Compared = { readonly wire: TrainingConfigWire; readonly allows: boolean; readonly allow?: string };
 
-function compareInputs(
+async function compareInputs(
   run: Parameters<typeof compared>[0],
   { wire, allows: allowsChanges, allow = 'add --allow-changes' }: Compared,
   changes: readonly ConfigDifference[] = [],
 ) {
-  return compared(run, { setup: { wire: wire as TrainingSetup['wire'], changes, allowsChanges, allow }, variables: {} });
+  const found = await compared(run, { setup: { wire: wire as TrainingSetup['wire'], changes, allowsChanges, allow }, variables: {} });
+  return { ...found, changes: found.changes.map(({ text }) => text) };
 }
 
 describe('compareInputs', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ResultsError } from '../../../src/core/errors.ts';
 import { CurveLog, type CurveFile, curvePoints } from '../../../src/trainer/curves/curve-log.ts';
-import type { RecordedMetricsRow } from '../../../src/trainer/training-observer.ts';
+import type { RecordedMetricsRow, TrainingStart } from '../../../src/trainer/training-observer.ts';
 
 const row = (step: number, kind: RecordedMetricsRow['kind'] = 'step'): RecordedMetricsRow => ({
   kind,
@@ -14,7 +14,7 @@ const row = (step: number, kind: RecordedMetricsRow['kind'] = 'step'): RecordedM
 function logInMemory(append: (step: number) => void = () => {}) {
   const files: (number | string)[][] = [];
   const failures: string[] = [];
-  const open = (rows: readonly RecordedMetricsRow[]): CurveFile => {
+  const open = ({ rows }: TrainingStart): CurveFile => {
     const file: (number | string)[] = rows.map(({ step }) => step);
     files.push(file);
     return {

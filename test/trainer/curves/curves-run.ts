@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { CurveLog } from '../../../src/trainer/curves/curve-log.ts';
 import { openTensorboardFile } from '../../../src/trainer/curves/tensorboard-file.ts';
 import { openWandbFile } from '../../../src/trainer/curves/wandb-file.ts';
-import type { RecordedMetricsRow } from '../../../src/trainer/training-observer.ts';
+import type { TrainingStart } from '../../../src/trainer/training-observer.ts';
 import type { ReadPoint } from './read-curves.ts';
 
 export const SETTINGS = { steps: 6, optimizer: { learning_rate: 1e-5 }, name: null, environment: { id: 'x', tags: ['a', 'b'] }, deep: { on: true } };
@@ -14,8 +14,8 @@ export const CONFIG = 'steps = 6\n\n[optimizer]\nlearning_rate = 1e-5\n';
 export function curveLogs(path: string): { readonly logs: readonly [CurveLog, CurveLog]; readonly failures: string[] } {
   const failures: string[] = [];
   const onFailure = (message: string) => failures.push(message);
-  const tensorboard = (rows: readonly RecordedMetricsRow[]) => openTensorboardFile({ ...tensorboardOptions(path), rows });
-  const wandb = (rows: readonly RecordedMetricsRow[]) => openWandbFile({ ...wandbOptions(path), rows });
+  const tensorboard = ({ rows }: TrainingStart) => openTensorboardFile({ ...tensorboardOptions(path), rows });
+  const wandb = ({ rows }: TrainingStart) => openWandbFile({ ...wandbOptions(path), rows });
   return {
     logs: [new CurveLog({ viewer: 'TensorBoard', open: tensorboard, onFailure }), new CurveLog({ viewer: 'W&B', open: wandb, onFailure })],
     failures,
