@@ -7,6 +7,11 @@ export function settingNumber(value: number): string {
   return size < 1e-3 || (size >= 1e6 && short.length < plain.length) ? short : plain;
 }
 
+/** A measured value with three digits, in the same style. */
+export function figureText(value: number): string {
+  return settingNumber(Number(value.toPrecision(3)));
+}
+
 /** A value of a setting on one line: JSON, but for numbers. */
 export function settingValue(value: unknown): string {
   return typeof value === 'number' ? settingNumber(value) : JSON.stringify(value);

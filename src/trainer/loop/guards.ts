@@ -160,13 +160,17 @@ export class Guards {
     });
   }
 
+  /** Raises an alarm if this row is the first to show that updates destroyed the policy. */
+  collapse(row: MetricsRow): void {
+    const collapse = this.#collapse.see(row);
+    if (collapse === null) return;
+    const remedy = this.#isOtherModel(row.values) ? `${OTHER_MODEL_FIRST}, then start a new run` : this.#newRun(collapse.step);
+    this.#report({ kind: 'alarm', message: `The policy has collapsed: ${collapse.text}. ${remedy}` });
+  }
+
   /** Reports an update that destroyed the policy, sequences that an update left out, and roles of losses that no rollout has. */
   notice({ step, trajectories, values, update }: StepNotice): void {
-    const collapse = this.#collapse.see({ kind: 'step', step, values });
-    if (collapse !== null) {
-      const remedy = this.#isOtherModel(values) ? `${OTHER_MODEL_FIRST}, then start a new run` : this.#newRun(collapse.step);
-      this.#report({ kind: 'alarm', message: `The policy has collapsed: ${collapse.text}. ${remedy}` });
-    }
+    this.collapse({ kind: 'step', step, values });
     const dropped = values['sequences_dropped'] ?? 0;
     // If nothing was updated, `step` reports the reason.
     if (dropped > 0 && update.applied > 0) {

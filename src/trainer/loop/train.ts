@@ -87,7 +87,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     records.report({ kind: 'alarm', message: `The evaluation after step ${step} was not played: version ${version} does not serve` });
   };
   if (progress.step < lastStep || validation.isDue(progress.step) || evaluation.isDue(progress.step, progress.version)) await records.begin();
-  if (validation.isDue(progress.step)) await validation.run(progress.step);
+  if (validation.isDue(progress.step)) guards.collapse(await validation.run(progress.step));
   await evaluate();
   let failure: string | null = null;
   let skipped: SkipReason | null = null;
@@ -141,8 +141,8 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
       failure = served.value.ok ? null : served.value.reason.message;
       guards.publish(served.value.ok ? null : served.value.reason);
     }
+    if (validation.isDue(step)) guards.collapse(await validation.run(step));
     guards.watch(values, lowerRate);
-    if (validation.isDue(step)) await validation.run(step);
     await evaluate();
     if (checkpoints.isDue(step)) await checkpoints.save();
   }

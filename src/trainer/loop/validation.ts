@@ -6,6 +6,7 @@ import type { BestAdapter } from './best-adapter.ts';
 import type { Progress } from './progress.ts';
 import type { TokenBudget } from '../gradients/token-budget.ts';
 import { supervisedSteps } from '../config/training-schedule.ts';
+import type { MetricsRow } from '../training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../training-session.ts';
 
 export interface ValidationParts {
@@ -35,7 +36,7 @@ export class Validation {
     return step % run.config.sft.validateEvery === 0 || step === last;
   }
 
-  async run(step: number): Promise<void> {
+  async run(step: number): Promise<MetricsRow> {
     const { run, records, session, budget, progress, best, signal } = this.#parts;
     run.observer.onPhase?.('validation', step);
     const startedAtMs = performance.now();
@@ -45,7 +46,9 @@ export class Validation {
     await best.offer({ metric: 'validation_nll', step, version: progress.version, value: nll });
     const seconds = (performance.now() - startedAtMs) / 1000;
     const counted = { demonstrations: this.#rows.length, demonstration_tokens: tokens, policy_version: progress.version };
-    records.row({ kind: 'validation', step, values: { validation_nll: nll, ...counted, validation_seconds: seconds } });
+    const row = { kind: 'validation', step, values: { validation_nll: nll, ...counted, validation_seconds: seconds } } as const;
+    records.row(row);
+    return row;
   }
 }
 

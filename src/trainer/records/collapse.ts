@@ -2,8 +2,9 @@
  * Says when an update destroyed the policy although its weights are finite, from the recorded figures alone: the log-probs of the same texts before and after the update, and the
  * rewards and the entropy of what was sampled before and after it.
  */
-import { settingNumber } from '../../core/setting-number.ts';
+import { figureText as figure, settingNumber } from '../../core/setting-number.ts';
 import { type MetricsRow, metricValue } from '../training-observer.ts';
+import { RisingLoss } from './rising-loss.ts';
 
 export interface Collapse {
   /** The step whose update did it. */
@@ -26,6 +27,9 @@ export class CollapseWatch {
   #best: MetricsRow | null = null;
   /** Since that step, the step whose update lowered the log-probs most. */
   #largest: MetricsRow | null = null;
+  readonly #loss = new RisingLoss();
+  /** Of the steps so far, for the rate of the one that did it. */
+  readonly #rates = new Map<number, number>();
 
   constructor(rows: readonly MetricsRow[] = []) {
     for (const row of rows) this.see(row);
@@ -37,13 +41,20 @@ export class CollapseWatch {
 
   /** Returns the collapse if this row is the first to show one. */
   see(row: MetricsRow): Collapse | null {
-    if (row.kind !== 'step' || this.#found !== null) return null;
-    this.#found = ofUpdate(row) ?? this.#ofRewards(row);
+    if ((row.kind !== 'step' && row.kind !== 'validation') || this.#found !== null) return null;
+    this.#rates.set(row.step, metricValue(row, 'learning_rate') ?? this.#rates.get(row.step) ?? NaN);
+    const risen = this.#loss.see(row);
+    this.#found = ofUpdate(row) ?? this.#ofRewards(row) ?? (risen && this.#ofLoss(risen));
     if (fallOf(row) === null) return this.#found;
     const [reward, best] = [metricValue(row, 'reward_mean'), this.#best === null ? null : metricValue(this.#best, 'reward_mean')];
     if (reward !== null && (best === null || reward >= best)) [this.#best, this.#largest] = [row, row];
     else if (this.#largest === null || fallOf(row)! > fallOf(this.#largest)!) this.#largest = row;
     return this.#found;
+  }
+
+  #ofLoss({ step, text }: Collapse): Collapse {
+    const rate = this.#rates.get(step) ?? NaN;
+    return { step, text: Number.isNaN(rate) ? text : `${text}, at the learning rate ${settingNumber(rate)}` };
   }
 
   /** All rewards are as low as the lowest of the best step, or lower. A few hard rows do that too, but they do not change the log-probs of other texts. */
@@ -83,8 +94,4 @@ function fallText(row: MetricsRow): string {
   const [rate, before, after] = ['learning_rate', 'update_log_prob_before', 'update_log_prob_after'].map((name) => metricValue(row, name));
   const at = rate === null || rate === undefined ? '' : `, at the learning rate ${settingNumber(rate)},`;
   return `the update of step ${row.step}${at} lowered the mean log-prob of texts of that step from ${figure(before!)} to ${figure(after!)} nats per token`;
-}
-
-function figure(value: number): string {
-  return settingNumber(Number(value.toPrecision(3)));
 }

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { collapseIn } from '../../../src/trainer/records/collapse.ts';
 import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
@@ -8,6 +9,11 @@ function rows(...steps: readonly Values[]): MetricsRow[] {
   return steps.map((values, i) => ({ kind: 'step', step: i + 1, values: { rollouts: 64, learning_rate: 0.03, ...values } }));
 }
 const played = (mean: number, entropy: number) => ({ reward_mean: mean, reward_min: 0, reward_max: mean === 0 ? 0 : 1, entropy });
+const supervised = (...losses: readonly (readonly [number, number])[]) =>
+  losses.map(([before, after]) => ({ rollouts: null, demonstrations: 4, ...updated(before, after) }));
+/** Each update makes the texts of its step a little more likely. */
+const learned = (...losses: readonly number[]) => supervised(...losses.map((loss) => [-loss, -loss * 0.98] as const));
+const validated = (step: number, loss: number): MetricsRow => ({ kind: 'validation', step, values: { validation_nll: loss } });
 const updated = (before: number, after: number) => ({ update_log_prob_before: before, update_log_prob_after: after });
 
 describe('collapseIn', () => {
@@ -42,6 +48,46 @@ describe('collapseIn', () => {
     ];
     expect(collapseIn(rows(...slow, played(0, 1.4)))?.step).toBe(2);
     expect(collapseIn(rows(slow[0]!, slow[1]!, played(0, 0.0001)))?.step).toBe(2);
+  });
+
+  it('sees supervised updates that destroy the policy together, none of them by 2 nats', () => {
+    const [first, ...rest] = supervised([-7.5, -7.3], [-7.4, -8.3], [-8.4, -9.1], [-9.1, -7.4]);
+    expect(collapseIn(rows(first!, rest[0]!))).toBeNull();
+    expect(collapseIn(rows(first!, ...rest))).toEqual({
+      step: 2,
+      text: 'the updates of steps 2 to 3 together lowered the mean log-prob of the demonstrations of their own steps by 1.6, from -7.4 to -9.1 nats per token, at the learning rate 0.03',
+    });
+    expect(collapseIn(rows(...supervised([-9.07, -10.07], [-10.07, -10.35], [-10.35, -11.96])))?.step).toBe(1);
+  });
+
+  it('sees a validation loss that rises together with the loss of the trained rows', () => {
+    const steps = rows(...supervised([-3, -2.9], [-3.5, -3.4], [-4, -4.1]));
+    const found = collapseIn([validated(0, 3), ...steps, validated(3, 4.2)]);
+    expect(found).toEqual({
+      step: 3,
+      text: 'the validation loss went from 3 nats per token after step 0 to 4.2 after step 3, and the trained rows did not become more likely, at the learning rate 0.03',
+    });
+    const byHeart = rows(...supervised([-3, -2], [-1, -0.5], [-0.2, -0.1]));
+    expect(collapseIn([validated(0, 3), ...byHeart, validated(3, 4.2)])).toBeNull();
+  });
+
+  it('sees updates that make their own rows likely and those of all other steps unlikely', () => {
+    const before = learned(...Array.from({ length: 8 }, (_, i) => 2 + (i % 2)));
+    const after = learned(...Array.from({ length: 8 }, (_, i) => 5 + i));
+    expect(collapseIn(rows(...before, ...after.slice(0, -1)))).toBeNull();
+    expect(collapseIn(rows(...before, ...after))).toEqual({
+      step: 8,
+      text: 'no loss of the last 8 steps is below 5 nats per token, and the lowest mean of 8 steps was 2.5, at the learning rate 0.03',
+    });
+  });
+
+  it('takes no alarm from small batches of easy and of hard rows, in any order {no fall of an own text, losses of one distribution}', () => {
+    fc.assert(
+      fc.property(fc.array(fc.double({ min: 0.01, max: 6, noNaN: true }), { minLength: 1, maxLength: 200 }), (losses) => {
+        const isMixed = losses.map((loss, i) => (i % 4 === 0 ? loss / 6 : loss));
+        expect(collapseIn(rows(...learned(...isMixed)))).toBeNull();
+      }),
+    );
   });
 
   it.each([
