@@ -14,7 +14,7 @@ export function schemaCheck<S extends object>(schema: S): ValidateFunction<XStat
 
 /** Describes the fault in a value that the validator refused, such as `episodes[0].example_id must be a string or a number`. `whole` names the value itself. */
 export function schemaProblem({ errors }: Pick<ValidateFunction, 'errors'>, whole: string): string {
-  const { instancePath, message, keyword, params } = errors![0]!;
+  const { instancePath, message, keyword, params } = branchError(errors!);
   const place =
     instancePath
       .replaceAll(/\/(\d+)(?=\/|$)/g, '[$1]')
@@ -32,11 +32,28 @@ export function schemaProblem({ errors }: Pick<ValidateFunction, 'errors'>, whol
       return `${place} must have at least ${counted(params['limit'] as number)}`;
     case 'maxItems':
       return `${place} must have at most ${counted(params['limit'] as number)}`;
+    case 'minLength':
+      return params['limit'] === 1 ? `${place} must not be empty` : `${place} must have at least ${params['limit']} characters`;
+    case 'maxLength':
+      return `${place} must have at most ${params['limit']} characters`;
     case 'type':
       return `${place} must be ${[params['type'] as string | string[]].flat().map(withArticle).join(' or ')}`;
     default:
       return `${place} ${message}`;
   }
+}
+
+type Errors = NonNullable<ValidateFunction['errors']>;
+
+/** The first error. Of a choice of schemas, it is that of the branch whose type the value has, or the types of all branches. */
+function branchError(errors: Errors): Errors[number] {
+  const [first] = errors as [Errors[number]];
+  const { instancePath } = first;
+  const end = errors.findIndex((error) => error.keyword === 'anyOf' && error.instancePath === instancePath);
+  if (first.keyword !== 'type' || end < 0) return first;
+  const branches = errors.slice(0, end);
+  const inside = branches.find((error) => error.keyword !== 'type' || error.instancePath !== instancePath);
+  return inside ?? { ...first, params: { type: [...new Set(branches.flatMap(({ params }) => params['type'] as string | string[]))] } };
 }
 
 function counted(items: number): string {

@@ -45,7 +45,7 @@ describe('vf-eval --push', () => {
     expect(card).toMatch(/^\| reward \| \d\.\d{3} \| .* \| 6 \|$/m);
     expect(card).toMatch(/^\| pass@2 \| /m);
     expect(card).toContain('Note: capitals is a toy.');
-    expect(card).toContain('In a checkout of vf-search:\n\n```sh\nvf-eval capitals -n 3 -r 2\n');
+    expect(card).toContain('In a checkout of vf-search:\n\n```sh\nnpx vf-eval capitals -n 3 -r 2\n');
   });
 
   it('shows neither keys nor addresses of servers', async () => {
@@ -76,7 +76,7 @@ describe('vf-eval --push', () => {
     for (const secret of ['sk-of-server-12', 'tok-of-service-1', WRITER]) expect(`${everything}${stdout}${stderr}`).not.toContain(secret);
     const [card, metadata] = ['README.md', 'metadata.json'].map((file) => pushed('datasets/lab/x', file));
     for (const text of [card, metadata]) for (const address of [server.url, '10.1.2.3']) expect(text).not.toContain(address);
-    expect(card).toContain('\nvf-eval capitals -n 1 -b URL -m m ');
+    expect(card).toContain('\nnpx vf-eval capitals -n 1 -b URL -m m ');
     for (const text of folder.files().values()) expect(text).not.toContain(WRITER);
   });
 

@@ -42,7 +42,7 @@ export async function pushResults(push: HubPush, { summary, facts }: EvaluationO
     context.note('vf-eval: the run is not complete, so nothing was pushed; with -R and --push it is pushed at its end');
     return EXIT.done;
   }
-  const command = context.redact(shellCommand(['vf-eval', ...withoutOptions(words, ['--push'])]));
+  const command = context.redact(shellCommand(['npx', 'vf-eval', ...withoutOptions(words, ['--push'])]));
   const files = await resultsFiles({ summary, facts, packageVersion, command, redact: context.redact });
   const title = `Add ${name ?? `${envId} of ${model}`} (vf-search ${packageVersion})`;
   const failed = `the results are saved; this pushes them again: ${resumeCommand(words, directory)}`;

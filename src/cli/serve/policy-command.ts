@@ -40,6 +40,7 @@ Ctrl-C stops the server after it has answered pending requests.`;
 const OPTIONS = groups({
   Model: {
     model: text('the model to serve: a directory, a model of the Hugging Face hub (owner/name), or nano-base', {
+      letter: 'm',
       placeholder: 'MODEL',
       otherwise: 'the bundled nano-base',
       completion: 'folders',

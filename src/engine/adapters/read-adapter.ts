@@ -59,6 +59,7 @@ export async function readAdapter(
 export function readAdaptedPaths(source: ByteSource, fit: LayerFit | null = null): Promise<readonly string[]> {
   return withWeights(source, async (path, file, stored) => {
     if (fit !== null) await checkFit(path, file, stored, fit);
+    assertPaired(path, stored);
     return [...new Set(stored.map(({ name }) => moduleOf(name)))];
   });
 }
@@ -141,13 +142,11 @@ function pairsOf(
   const modules = adaptedModules(config);
   const found = new Map(stored.map((tensor) => [tensor.name, tensor]));
   checkNames(path, { modules, names: [...found.keys()], settings });
+  assertPaired(path, stored);
   return modules.flatMap((module) => {
     const a = found.get(adapterTensorName(module.path, 'A'));
     const b = found.get(adapterTensorName(module.path, 'B'));
-    if (a === undefined && b === undefined) return [];
-    if (a === undefined || b === undefined) {
-      throw new EngineInputError(`${path} has only lora_${a === undefined ? 'B' : 'A'} of ${module.path}, not the pair; save the adapter again`);
-    }
+    if (a === undefined || b === undefined) return [];
     checkShape(path, a, [settings.rank, module.inputs]);
     checkShape(path, b, [module.outputs, settings.rank]);
     return [{ module, a, b }];
@@ -181,7 +180,21 @@ function checkNames(
   const missing = partialBy !== null ? [] : [...targeted].filter((one) => !present.has(one));
   if (extra.length > 0)
     throw new EngineInputError(`${path} contains tensors that are not in layers_to_transform: ${firstNames(extra)}; save the adapter again`);
+  assertNoneMissing(path, missing);
+}
+
+/** Throws EngineInputError if modules of the targets have no tensors. */
+export function assertNoneMissing(path: string, missing: readonly string[]): void {
   if (missing.length > 0) throw new EngineInputError(`${path} lacks tensors for ${firstNames(missing)} of target_modules; save the adapter again`);
+}
+
+function assertPaired(path: string, stored: readonly TensorEntry[]): void {
+  const names = new Set(stored.map(({ name }) => name));
+  for (const name of names) {
+    const [, side] = /\.lora_([AB])\.weight$/.exec(name) ?? [];
+    if (side === undefined || names.has(name.replace(/[AB](?=\.weight$)/, side === 'A' ? 'B' : 'A'))) continue;
+    throw new EngineInputError(`${path} has only lora_${side} of ${moduleOf(name)}, not the pair; save the adapter again`);
+  }
 }
 
 function unknownTensors(path: string, names: readonly string[]): EngineInputError {

@@ -1,8 +1,8 @@
 /** Checks that training can start from an adapter, by its small files alone: before a worker, a server or an engine is started. Both gradient backends ask it. */
 import type { ByteSource } from '../../files/byte-source.ts';
 import { EngineInputError } from '../engine-errors.ts';
-import { assertTargeted, readAdapterSettings } from './adapter-settings.ts';
-import { ADAPTER_CONFIG, ADAPTER_WEIGHTS, checkFolder, type LayerFit, readAdaptedPaths } from './read-adapter.ts';
+import { type AdapterSettings, assertTargeted, isNamed, readAdapterSettings } from './adapter-settings.ts';
+import { ADAPTER_CONFIG, ADAPTER_WEIGHTS, assertNoneMissing, checkFolder, type LayerFit, readAdaptedPaths } from './read-adapter.ts';
 
 export interface StartWish {
   readonly rank: number;
@@ -35,11 +35,14 @@ export async function assertStarts(
   const isStabilised = found.scale !== found.alpha / found.rank;
   const plainAlpha = isStabilised ? found.scale * rank : found.alpha;
   if (Math.abs(plainAlpha / alpha - 1) > SAME_SCALE) {
-    const its = isStabilised ? `${found.alpha} with rsLoRA (use_rslora), which is ${plainAlpha} of plain LoRA` : plainAlpha;
-    refuse('alpha', its, alpha, plainAlpha);
+    const its = isStabilised ? `${found.alpha} with rsLoRA (use_rslora), which is ${Number(plainAlpha.toPrecision(10))} of plain LoRA` : plainAlpha;
+    refuse('alpha', its, alpha, Number(plainAlpha.toPrecision(10)));
   }
   const paths = await readAdaptedPaths(source, sizesOf === undefined ? null : { rank, scale: found.scale, sizesOf });
-  assertTargeted(found, paths, source.pathOf(ADAPTER_WEIGHTS));
+  const weights = source.pathOf(ADAPTER_WEIGHTS);
+  assertTargeted(found, paths, weights);
+  // Without a field that leaves layers out, each target has tensors in every layer.
+  if (found.partialBy === null) assertNoneMissing(weights, missingPaths(paths, found, layers));
   const its = [...new Set(paths.map((path) => path.slice(path.lastIndexOf('.') + 1)))].toSorted();
   if (JSON.stringify(its) !== JSON.stringify(targets.toSorted())) refuse('targets', JSON.stringify(its), JSON.stringify(targets.toSorted()));
   const isWhole = paths.length === (layers ?? 0) * its.length && (found.layers === null || new Set(found.layers).size === layers);
@@ -47,4 +50,16 @@ export async function assertStarts(
   throw new EngineInputError(
     `The adapter in ${source.path} adapts some layers only (${found.partialBy ?? 'target_modules'}), but this trainer adapts every layer. Merge it into its base (PEFT: merge_and_unload) and train the merged model, or give another adapter.`,
   );
+}
+
+const LAYER = /\blayers\.\d+\./;
+
+/** The layers of the base that lack tensors of a module that others have, and the targets that no layer has. @param layers of the base; undefined: those of the file */
+function missingPaths(paths: readonly string[], { targets, pattern }: AdapterSettings, layers = 0): string[] {
+  const present = new Set(paths);
+  const numbers = new Set([...Array(layers).keys(), ...paths.flatMap((path) => /\blayers\.(\d+)\./.exec(path)?.[1] ?? []).map(Number)]);
+  const inLayers = new Set(paths.filter((path) => LAYER.test(path)).map((path) => path.replace(LAYER, 'layers.*.')));
+  const wanted = [...inLayers].flatMap((path) => [...numbers].map((number) => path.replace('layers.*.', `layers.${number}.`)));
+  const isWanted = (path: string) => (targets !== null || pattern?.test(path) === true) && !present.has(path);
+  return [...wanted.filter(isWanted), ...(targets ?? []).filter((target) => !paths.some((path) => isNamed(path, target)))];
 }

@@ -65,9 +65,9 @@ export function modelCard(facts: CardFacts): string {
   ].join('\n');
 }
 
-const REPEATS = 'In a checkout of vf-search it repeats the training with the settings in `config.toml`.';
+const REPEATS = 'In the folder of this card, with vf-search installed there or above, it repeats the training with the settings in `config.toml`.';
 const FOLLOWS =
-  'In a checkout of vf-search it trains with the settings in `config.toml`, which are those of the last steps. It does not repeat this training, whose settings changed.';
+  'In the folder of this card, with vf-search installed there or above, it trains with the settings in `config.toml`, which are those of the last steps. It does not repeat this training, whose settings changed.';
 
 function frontMatter(facts: CardFacts): string[] {
   const {

@@ -103,7 +103,7 @@ function cardFacts({ step, what }: Which, options: DrawnCard): CardFacts {
       evaluationLabel,
     ),
     image,
-    command: shellCommand(['vf-train', 'config.toml', ...(config.policy.baseUrl === null ? [] : ['--launch'])]),
+    command: shellCommand(['npx', 'vf-train', 'config.toml', ...(config.policy.baseUrl === null ? [] : ['--launch'])]),
   };
 }
 

@@ -24,7 +24,7 @@ const FACTS: CardFacts = {
     { title: 'loss', isHeldOut: false, points: [] },
   ],
   image: 'reward.png',
-  command: 'vf-train config.toml --launch',
+  command: 'npx vf-train config.toml --launch',
 };
 
 const tableOf = (facts: CardFacts) =>
@@ -80,10 +80,10 @@ The figure of one training batch is noisy.
 
 ## Command
 
-In a checkout of vf-search it repeats the training with the settings in \`config.toml\`. In that file, paths of the training machine are shortened, addresses of servers are \`URL\`, and secrets are \`***\`.
+In the folder of this card, with vf-search installed there or above, it repeats the training with the settings in \`config.toml\`. In that file, paths of the training machine are shortened, addresses of servers are \`URL\`, and secrets are \`***\`.
 
 \`\`\`sh
-vf-train config.toml --launch
+npx vf-train config.toml --launch
 \`\`\`
 `);
   });

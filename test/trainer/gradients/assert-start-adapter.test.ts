@@ -39,6 +39,12 @@ describe('assertStartAdapter', () => {
     ['some layers', { config: { layers_to_transform: [0, 1] } }, /adapts some layers only \(layers_to_transform\)/],
     ['another rank', { adapter: { ...NANO_ADAPTER, rank: 2 } }, /has rank 2, but this trainer has 4\. Set lora\.rank to 2/],
     ['another scale', { config: { use_rslora: true } }, /has alpha 8 with rsLoRA .*, which is 16 of plain LoRA, .* Set lora\.alpha to 16/],
+    ['rsLoRA of a scale with many digits', { config: { use_rslora: true, lora_alpha: 16.1 } }, /which is 32\.2 of plain LoRA/],
+    [
+      'a file that lacks layers',
+      { adapter: { ...NANO_ADAPTER, modules: NANO_ADAPTER.modules.filter(({ path }) => !path.endsWith('0.self_attn.q_proj')) } },
+      /lacks tensors for model\.layers\.0\.self_attn\.q_proj of target_modules; save the adapter again$/,
+    ],
     [
       'other targets',
       { adapter: { ...NANO_ADAPTER, modules: NANO_ADAPTER.modules.filter(({ path }) => path.endsWith('q_proj')) } },
