@@ -25,7 +25,10 @@ export const sft = table('Supervised steps (SFT), before the steps on rollouts.'
     ['token_mean', 'sequence_mean', 'sequence_mean_token_sum'],
     'How token losses become one number: over all trained tokens of the step, or per row first.',
   ),
-  held_out: number('Rows held out for the validation loss: a share below 1, or a number of rows. They are the last ones after a seeded shuffle.', 0),
+  held_out: number(
+    'Rows held out for the validation loss: a share below 1, or a number of rows. They are all rows of the last questions after a seeded shuffle, so they may be a few more. Rows of one `group_id`, else `example_id`, else prompt are one question.',
+    0,
+  ),
   validation: textOrNull('A JSONL file of rows for the validation loss, instead of held_out.'),
   validate_every: count(
     'Supervised steps between validations; also before the first and after the last. With held-out rows, the adapter with the lowest loss is kept in best/.',

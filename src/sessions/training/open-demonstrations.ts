@@ -11,6 +11,8 @@ import { allTooLongError, leftOutText, lengthLimit, type LengthOptions, measureD
 import { assertInVocabulary } from '../../trainer/sources/assert-in-vocabulary.ts';
 import { demonstrationOf, type DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
 import { type Demonstrations, type ReadDemonstration, readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
+import { countTrainedPrompts } from '../../trainer/sources/hold-out-questions.ts';
+import { countText, plural } from '../../reports/text/number-text.ts';
 import type { DemonstrationSet, TrainingSession } from '../../trainer/training-session.ts';
 import type { Trajectory } from '../../trainer/trajectory.ts';
 
@@ -36,6 +38,11 @@ export async function openDemonstrations(
     if (!said.has(line)) given.warn(line);
     said.add(line);
   };
+  const trained = countTrainedPrompts(rows);
+  if (trained > 0)
+    warn(
+      `${countText(trained)} of the ${plural(rows.validation.length, 'validation row')} ${trained === 1 ? 'has' : 'have'} the prompt of a row that is trained on, so that the validation loss does not measure generalisation`,
+    );
   const options = { ...given, warn };
   await checkDemonstrations(rows, { config, environment }, options);
   await measureDemonstrations(rows, { config, environment }, options);

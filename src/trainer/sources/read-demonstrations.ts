@@ -9,6 +9,7 @@ import { nestingProblem } from '../../schemas/nesting.ts';
 import { parseWire } from '../../schemas/results.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { systemText } from '../../files/system-text.ts';
+import { holdOutQuestions } from './hold-out-questions.ts';
 
 /** A row and where it was read, for messages. */
 export interface ReadDemonstration {
@@ -32,11 +33,12 @@ export async function readDemonstrations({ sft, seed }: Pick<TrainingConfig, 'sf
   if (count >= rows.length)
     throw new ConfigError(`sft.held_out = ${sft.heldOut} leaves no row of ${paths.join(', ')} to train on (rows: ${rows.length}); lower it`);
   if (count === 0) return { training: rows, validation };
-  const order = Random.fromSeed(seed)
-    .fork('held-out demonstrations')
-    .shuffle([...rows.keys()]);
-  const held = new Set(order.slice(-count));
-  return { training: rows.filter((_, i) => !held.has(i)), validation: rows.filter((_, i) => held.has(i)) };
+  const divided = holdOutQuestions(rows, count, Random.fromSeed(seed).fork('held-out demonstrations'));
+  if (divided.validation.length === 0)
+    throw new ConfigError(
+      `sft.held_out = ${sft.heldOut} divides questions, but all ${rows.length} rows of ${paths.join(', ')} answer one (by group_id, else example_id, else the prompt); give rows of other questions, or sft.validation`,
+    );
+  return divided;
 }
 
 async function readRows(path: string): Promise<ReadDemonstration[]> {

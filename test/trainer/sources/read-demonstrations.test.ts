@@ -103,6 +103,29 @@ describe('readDemonstrations', () => {
     }
   });
 
+  it.each([
+    ['group_id', (i: number) => ({ ...row(i), group_id: `g${i % 10}`, example_id: i })],
+    ['example_id', (i: number) => ({ ...row(i), example_id: i % 10 })],
+    ['prompt', (i: number) => row(i % 10)],
+    [
+      'prompt of messages',
+      (i: number) => ({
+        messages: [
+          { role: 'user', content: `${i % 10}` },
+          { role: 'assistant', content: `${i}` },
+        ],
+      }),
+    ],
+    ['prompt of token ids', (i: number) => ({ token_ids: [i % 10, 11, i], loss_mask: [0, 0, 1] })],
+  ])('holds out whole questions, by their %s', async (_, make) => {
+    const data = write(Array.from({ length: 20 }, (_each, i) => make(i)));
+    const { training, validation } = await read({ data, held_out: 5 });
+    const lines = (rows: typeof training) => rows.map(({ place }) => (Number(place.split(':').at(-1)) - 1) % 10);
+    expect(validation).toHaveLength(6);
+    expect(lines(training).filter((question) => lines(validation).includes(question))).toEqual([]);
+    await expect(read({ data: write([make(0), make(0), make(10)]), held_out: 1 })).rejects.toThrow(/all 3 rows of \S+ answer one/);
+  });
+
   it('validates on the rows of a file of their own', async () => {
     const { training, validation } = await read({ data: write([row(1)]), validation: write([row(2)], 'validation.jsonl') });
     expect([training, validation].map((rows) => rows.map((each) => each.row))).toEqual([[row(1)], [row(2)]]);
