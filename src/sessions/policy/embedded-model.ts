@@ -48,9 +48,11 @@ export function newestAdapter(path: string): string | null {
   return newest;
 }
 
-/** `<run>-step-000012` for an adapter that vf-train wrote, otherwise the last part of its path. */
+/** `<run>-step-000012` or `<run>-best` for an adapter that vf-train wrote, otherwise the last part of its path. */
 function adapterName(directory: string): string {
-  const checkpoint = dirname(directory);
-  const isOfRun = basename(directory) === 'adapter' && basename(dirname(checkpoint)) === 'checkpoints';
-  return isOfRun ? `${basename(dirname(dirname(checkpoint)))}-${basename(checkpoint)}` : nameOf(directory);
+  if (basename(directory) !== 'adapter') return nameOf(directory);
+  const version = dirname(directory);
+  const above = dirname(version);
+  if (basename(above) === 'checkpoints') return `${basename(dirname(above))}-${basename(version)}`;
+  return basename(version) === 'best' && existsSync(join(above, 'run.json')) ? `${basename(above)}-best` : nameOf(directory);
 }

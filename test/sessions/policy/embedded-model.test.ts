@@ -68,6 +68,8 @@ describe('embeddedModel', () => {
     const expected = { name: 'run--01-step-000012', directory: newest };
     expect(embeddedModel(newest).adapter).toEqual(expected);
     expect(embeddedModel(join(folder.path, 'run--01')).adapter).toEqual(expected);
+    expect(embeddedModel(adapter('run--01/best/adapter', NANO)).adapter?.name).toBe('run--01-best');
+    expect(embeddedModel(adapter('copied/best/adapter', NANO)).adapter?.name).toBe('adapter');
   });
 
   it('refuses anything else in one line', () => {
