@@ -3,7 +3,7 @@ import { CancelledError, ConfigError, thrownText } from '../core/errors.ts';
 import { modelPath, SMALLEST_MODEL } from '../data/bundled-models.ts';
 import { openEngine } from '../sessions/engine/open-engine.ts';
 import { bytesText } from '../reports/text/number-text.ts';
-import { type Finding, missing, ok, warning } from './finding.ts';
+import { type Finding, missing, ok, warning } from '../sessions/finding.ts';
 
 export interface EngineCheckOptions {
   /** Null for the smallest bundled model. */

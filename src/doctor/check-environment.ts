@@ -13,7 +13,7 @@ import { assertTrainable } from '../sessions/training/assert-trainable.ts';
 import { evaluatedRows } from '../reports/training/evaluation-label.ts';
 import { ownCommand } from '../reports/text/own-command.ts';
 import { checkRoles } from './check-roles.ts';
-import { type Finding, missing, ok, warning } from './finding.ts';
+import { type Finding, missing, ok, warning } from '../sessions/finding.ts';
 
 export interface EnvironmentCheck {
   readonly findings: readonly Finding[];

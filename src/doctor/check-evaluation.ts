@@ -7,9 +7,9 @@ import type { OpenedEvaluation } from '../sessions/evaluation/open-evaluation.ts
 import type { Surroundings } from '../sessions/surroundings.ts';
 import { checkResultsDisk } from './check-machine.ts';
 import { absentFinding } from './check-model.ts';
-import { checkPrompts } from './check-prompts.ts';
+import { checkPrompts } from '../sessions/check-prompts.ts';
 import { BYTES_PER_TOKEN } from './estimate-disk.ts';
-import { type Finding, ok, skipped } from './finding.ts';
+import { type Finding, ok, skipped } from '../sessions/finding.ts';
 import { ASSUMED_TOKENS } from '../launch/gpu-plan.ts';
 
 export async function* checkEvaluation(opened: OpenedEvaluation, { variables, signal }: Surroundings): AsyncGenerator<Finding, void> {

@@ -6,7 +6,7 @@ import { watchesJobs } from '../execution/process/job-watch.ts';
 import { readPythonBinary } from '../execution/wasi/python-binary.ts';
 import { factOf, factsIfLoaded } from '../registry/environment-facts.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
-import { type Finding, missing, ok, skipped } from './finding.ts';
+import { type Finding, missing, ok, skipped } from '../sessions/finding.ts';
 
 const SANDBOXES = ['wasi', 'bubblewrap'] as const satisfies readonly ExecutorName[];
 /** A loaded machine starts an interpreter late. */

@@ -5,7 +5,7 @@ import { fitGpus, type GpuPlan } from '../launch/gpu-plan.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { gpuNeeds } from '../sessions/training/plan-gpus.ts';
 import { gpuTable, stepLines } from '../reports/training/gpu-table.ts';
-import { type Finding, missing, ok, skipped } from './finding.ts';
+import { type Finding, missing, ok, skipped } from '../sessions/finding.ts';
 
 export interface GpuCheckOptions {
   /** Null without nvidia-smi. */

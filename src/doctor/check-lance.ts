@@ -2,7 +2,7 @@
 import { ConfigError } from '../core/errors.ts';
 import { loadLanceLibrary } from '../retrieval/dense/lance-library.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
-import { type Finding, missing, ok, skipped } from './finding.ts';
+import { type Finding, missing, ok, skipped } from '../sessions/finding.ts';
 
 const NEED_IT: readonly unknown[] = ['dense', 'hybrid'];
 

@@ -6,7 +6,7 @@ import { dirname, resolve } from 'node:path';
 import type { GpuCard } from '../launch/gpu-cards.ts';
 import type { DiskEstimate } from './estimate-disk.ts';
 import { bytesText } from '../reports/text/number-text.ts';
-import { type Finding, missing, ok, skipped, warning } from './finding.ts';
+import { type Finding, missing, ok, skipped, warning } from '../sessions/finding.ts';
 
 /** The `engines` of package.json. */
 const NODE = [22, 12] as const;

@@ -14,7 +14,7 @@ import { modelFolder } from '../sessions/policy/model-folder.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { shellCommand } from '../reports/text/own-command.ts';
 import { bytesText } from '../reports/text/number-text.ts';
-import { type Finding, missing, ok, skipped, warning } from './finding.ts';
+import { type Finding, missing, ok, skipped, warning } from '../sessions/finding.ts';
 
 /** `path`: the model's folder, whose hub id is not known here. */
 function fetchAgain(path: string): string {

@@ -1,6 +1,6 @@
 import { VfError } from '../core/errors.ts';
 import { proxyFor } from '../transport/proxy.ts';
-import { type Finding, missing, ok } from './finding.ts';
+import { type Finding, missing, ok } from '../sessions/finding.ts';
 
 /** The proxies that requests to other machines go through; none if no variable names one. */
 export function checkProxies(variables: Readonly<Record<string, string | undefined>>): Finding[] {

@@ -3,7 +3,7 @@ import { ConfigError } from '../core/errors.ts';
 import { askPython, probePython } from '../launch/probe-python.ts';
 import { shellCommand } from '../reports/text/own-command.ts';
 import { bytesText } from '../reports/text/number-text.ts';
-import { type Finding, missing, ok, skipped, warning } from './finding.ts';
+import { type Finding, missing, ok, skipped, warning } from '../sessions/finding.ts';
 
 /** Versions that worker and server were tested with. */
 const TESTED = { python: '3.11', torch: '2.13.0', transformers: '5.19.0', safetensors: '0.8.0', numpy: '2.3.5', vllm: '0.32.0' } as const;

@@ -5,7 +5,7 @@ import type { RoleTables } from '../schemas/roles-config.ts';
 import { askRoleServer } from '../sessions/roles/ask-role-server.ts';
 import { resolvedRoleText } from '../sessions/roles/open-roles.ts';
 import { type ResolvedRole, resolveRoles } from '../sessions/roles/resolve-roles.ts';
-import { type Finding, missing, ok, warning } from './finding.ts';
+import { type Finding, missing, ok, warning } from '../sessions/finding.ts';
 
 export interface RoleCheckOptions {
   readonly variables: Readonly<Record<string, string | undefined>>;

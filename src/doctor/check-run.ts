@@ -15,7 +15,7 @@ import { checkServerPython, checkWorkerPython } from './check-python.ts';
 import { checkServers } from './check-server.ts';
 import type { DoctorTarget } from './doctor-target.ts';
 import { estimateDisk } from './estimate-disk.ts';
-import { type Finding, missing, ok, skipped } from './finding.ts';
+import { type Finding, missing, ok, skipped } from '../sessions/finding.ts';
 import { ASSUMED_TOKENS } from '../launch/gpu-plan.ts';
 
 export interface CheckRunOptions {

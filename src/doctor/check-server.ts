@@ -14,8 +14,9 @@ import { withRetries } from '../transport/retry.ts';
 import { isLoopback } from '../server/listen.ts';
 import { countText, plural } from '../reports/text/number-text.ts';
 import { shellCommand } from '../reports/text/own-command.ts';
+import { smallWindow } from '../sessions/training/prompt-findings.ts';
 import type { DoctorTarget } from './doctor-target.ts';
-import { type Finding, missing, ok, refusal, skipped, warning } from './finding.ts';
+import { type Finding, missing, ok, refusal, skipped, warning } from '../sessions/finding.ts';
 import { firstNames } from '../core/first-names.ts';
 import { serverRoot } from '../core/server-url.ts';
 
@@ -122,8 +123,9 @@ function tokenFindings(probe: PolicyProbe, { target, contextTokens, played }: Se
       ),
     );
   } else if (contextTokens !== null && probe.maxModelLen !== null) {
-    const text = `${countText(probe.maxModelLen)} tokens; the environment's longest rollout needs ${countText(contextTokens)}`;
-    findings.push(probe.maxModelLen >= contextTokens ? ok('window', text) : warning('window', `${text}: longer ones will be cut short`, remedy));
+    const small = smallWindow(probe.maxModelLen, contextTokens);
+    const fits = `${countText(probe.maxModelLen)} tokens; the environment's longest rollout needs ${countText(contextTokens)}`;
+    findings.push(small === null ? ok('window', fits) : warning('window', small, remedy));
   }
   return findings;
 }

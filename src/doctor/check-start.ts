@@ -1,11 +1,5 @@
 /** Checks what a training would find out about its surroundings in its first minutes. Asks its servers, plays and writes nothing. */
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { VllmServer } from '../clients/vllm-server.ts';
-import { VllmTokenizer } from '../clients/vllm-tokenizer.ts';
-import type { PolicyProbe } from '../clients/vllm-probe.ts';
 import type { Environment } from '../core/environment.ts';
-import { Random } from '../core/random.ts';
 import { trainingRows } from '../core/training-rows.ts';
 import { ConfigError } from '../core/errors.ts';
 import { probePython } from '../launch/probe-python.ts';
@@ -19,12 +13,12 @@ import { longestRollout } from '../sessions/training/open-policy-servers.ts';
 import { isUnserved } from '../sessions/training/open-supervised-training.ts';
 import { checkDisk } from './check-machine.ts';
 import { adapterFinding, checkModel } from './check-model.ts';
-import { checkPrompts } from './check-prompts.ts';
+import { promptFindings } from '../sessions/training/prompt-findings.ts';
 import { checkRoles } from './check-roles.ts';
 import { checkServers, playedFindings } from './check-server.ts';
 import type { DoctorTarget } from './doctor-target.ts';
 import { type DiskEstimate, estimateDisk } from './estimate-disk.ts';
-import { type Finding, ok, refusal, skipped } from './finding.ts';
+import { type Finding, ok, refusal, skipped } from '../sessions/finding.ts';
 import { ASSUMED_TOKENS } from '../launch/gpu-plan.ts';
 
 export type DiskOf = (config: TrainingConfig) => DiskEstimate;
@@ -61,7 +55,7 @@ export async function* checkStart(options: StartCheckOptions): AsyncGenerator<Fi
   const { findings, probe } = await serverCheck(options, { contextTokens, modelWindow: model.window });
   yield* findings;
   if (probe !== null && evaluation !== environment) yield* playedFindings(probe, evaluation);
-  if (isPlayed) yield* await promptFindings(options, probe, model.window);
+  if (isPlayed) yield* await promptFindings({ ...target, environment, evaluation, probe, signal });
   const { shape } = model;
   const diskOf = shape === null ? null : (of: TrainingConfig) => estimateDisk(of, shape, contextTokens ?? ASSUMED_TOKENS);
   onDisk?.(diskOf);
@@ -131,46 +125,4 @@ async function serverCheck({ target, environment, signal }: StartCheckOptions, {
   if (policy.embedded !== null) return not('not needed: the model plays in this process');
   if (policy.launch !== null) return not('not asked: the run starts its own vLLM; vf-doctor checks its flags');
   return checkServers(target.baseUrls, { target, contextTokens, played: environment, modelWindow, gpuShare: null, answerMs: ANSWER_MS, signal });
-}
-
-async function promptFindings(
-  { target, environment, evaluation, signal }: StartCheckOptions,
-  probe: PolicyProbe | null,
-  modelWindow: number | null,
-): Promise<readonly Finding[]> {
-  const { config, baseUrls, apiKey } = target;
-  const { maxTokens } = config.rollouts;
-  const isLocal = existsSync(join(config.model.path, 'tokenizer.json'));
-  if (!isLocal && probe?.kind !== 'tokens')
-    return [skipped('prompts', 'not measured: the tokenizer is neither in the folder of the model nor at a server that answers')];
-  const server = new VllmServer({
-    baseUrl: baseUrls[0] ?? 'http://127.0.0.1',
-    timeoutMs: ANSWER_MS,
-    maxRetries: 0,
-    random: Random.fromSeed(0),
-    ...(apiKey === undefined ? {} : { apiKey }),
-  });
-  try {
-    const { openLocalTokenizer } = await import('../tokenizer/local-tokenizer.ts');
-    const tokenizer = isLocal ? await openLocalTokenizer(config.model.path) : new VllmTokenizer().at({ server, model: probe!.model, signal });
-    const served = policyWindow(config, environment);
-    const windowTokens = probe?.maxModelLen ?? served ?? modelWindow;
-    const isEmbedded = config.policy.embedded !== null;
-    const common = { render: tokenizer.render.bind(tokenizer), isEmbedded, windowTokens, maxTokens, seed: config.seed, signal };
-    const isSampled = config.steps > 0 && config.rolloutsFile === null && config.source === null;
-    const train = isSampled ? trainingRows(environment) : null;
-    const { every, examples } = config.evaluation;
-    const held = examples === -1 ? evaluation.eval : evaluation.eval.take(examples);
-    return [
-      ...(train === null ? [] : [await checkPrompts({ ...common, environment, purpose: 'training', rows: train })]),
-      ...(every === 0 || held.length === 0 ? [] : [await checkPrompts({ ...common, environment: evaluation, purpose: 'evaluation', rows: held })]),
-    ];
-  } finally {
-    await server.close();
-  }
-}
-
-/** The window of a server that the run starts; null if it is that of the model. */
-function policyWindow({ policy, model }: TrainingConfig, environment: Environment): number | null {
-  return policy.launch === null && policy.embedded === null ? null : longestRollout(environment, model.path);
 }

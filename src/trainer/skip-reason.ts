@@ -4,6 +4,7 @@
  * `empty`: the source of the step brought nothing to train on. `constant`: no rollouts that are compared have different rewards. `failed`, `unplayed`: too few rollouts finished to be compared, because the others failed or
  * left the policy no room for a first token. `masked`: those that were cut short are left out, and no other is left. `overflow`: the variance of the rewards is not
  * finite. `cut`: as `constant`, and most rollouts were cut short by a length limit. `collapsed`: as `constant`, after an update that destroyed the policy. `not_finite`: a log-prob or a gradient. `diverged`: the KL was above `guards.skip_kl`. `no_loss`: no loss applies to a token.
+ * `window`: as `cut`, and most of these had no room left for a further turn. `underflow`: rewards differ by too little for single precision.
  * `credit`: the credit gives every token 0 for a reason of its own. `no_gradient`: the gradient is 0. `too_small`: every weight stayed as it was, because the update was too small for float32.
  */
 export type SkipKind =
@@ -20,12 +21,16 @@ export type SkipKind =
   | 'no_loss'
   | 'credit'
   | 'no_gradient'
-  | 'too_small';
+  | 'too_small'
+  | 'underflow'
+  | 'window';
 
 export interface SkipReason {
   readonly kind: SkipKind;
   /** Worded to follow "No update: ". */
   readonly text: string;
+  /** The same without the setting that would help, for a reason that follows from another one. @default text */
+  readonly plain?: string;
 }
 
 export const SKIP_REMEDIES: Readonly<Record<SkipKind, string>> = {
@@ -39,6 +44,9 @@ export const SKIP_REMEDIES: Readonly<Record<SkipKind, string>> = {
   overflow: 'Correct the reward, or scale it: differences of about 1 are enough',
   not_finite: 'Lower the learning rate, and check that the model itself computes finite log-probs (vf-doctor)',
   diverged: 'Lower the learning rate, take fewer updates per batch, or raise guards.skip_kl',
+  underflow: 'Scale the reward: differences of about 1 are enough',
+  window:
+    'Give the policy a larger window (--max-model-len of its server, or a model with a larger one), or let rollouts need less of it: shorter prompts and passages, or fewer turns',
   no_loss: 'Check the roles and the weights of the losses',
   credit: 'Check the credit (algorithm.advantage.use) and what the environment gives it, or leave it out to compare the rewards of rollouts',
   no_gradient: 'Check that the loss gives tokens a gradient other than 0, and that the model itself can be trained',

@@ -2,7 +2,7 @@
 import { plural } from '../../reports/text/number-text.ts';
 import { type Paint, paintFor } from '../../reports/text/paint.ts';
 import { escapeControls, wrap } from '../../reports/text/terminal-text.ts';
-import type { Finding, FindingState } from '../../doctor/finding.ts';
+import type { Finding, FindingState } from '../../sessions/finding.ts';
 
 const STATE_WIDTH = 9;
 const NAME_WIDTH = 13;

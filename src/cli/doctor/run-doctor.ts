@@ -3,7 +3,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { assumedCards, memoryTable } from '../../doctor/check-gpus.ts';
 import { checkRun } from '../../doctor/check-run.ts';
 import { type DoctorTarget, readTarget } from '../../doctor/doctor-target.ts';
-import type { Finding } from '../../doctor/finding.ts';
+import type { Finding } from '../../sessions/finding.ts';
 import { readGpuCards } from '../../launch/gpu-cards.ts';
 import { paintFor } from '../../reports/text/paint.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';

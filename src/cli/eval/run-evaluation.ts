@@ -12,7 +12,7 @@ import { evaluationTransport } from '../../sessions/evaluation/evaluation-transp
 import { playEvaluation } from '../../sessions/evaluation/play-evaluation.ts';
 import { evaluationDryRun } from '../../sessions/evaluation/evaluation-dry-run.ts';
 import { checkEvaluation } from '../../doctor/check-evaluation.ts';
-import { type Finding, ok } from '../../doctor/finding.ts';
+import { type Finding, ok } from '../../sessions/finding.ts';
 import { checkedLines, isWell } from '../doctor/render-findings.ts';
 import { withTransport } from '../../transport/transport-settings.ts';
 import { evaluationRequest, FLAG_NAMES } from './evaluation-request.ts';

@@ -8,7 +8,7 @@ import { totalSteps } from '../../trainer/config/training-schedule.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { checkDisk } from '../../doctor/check-machine.ts';
 import { sumOfDisk } from '../../doctor/estimate-disk.ts';
-import type { Finding } from '../../doctor/finding.ts';
+import type { Finding } from '../../sessions/finding.ts';
 import { checkedLines, findingLines, isWell } from '../doctor/render-findings.ts';
 import type { CheckedRun } from './dry-training.ts';
 

@@ -1,7 +1,7 @@
 /** `vf-train --dry-run`: prints what would run, and what was checked of its surroundings. */
 import { checkStart, type DiskOf } from '../../doctor/check-start.ts';
 import { runTarget } from '../../doctor/doctor-target.ts';
-import { type Finding, ok, warning } from '../../doctor/finding.ts';
+import { type Finding, ok, warning } from '../../sessions/finding.ts';
 import { type TrainingDryRun, trainingDryRun } from '../../sessions/training/training-dry-run.ts';
 import { comparedInputs } from '../../sessions/training/run-training.ts';
 import type { TrainingSetup } from '../../sessions/training/resolve-training.ts';

@@ -103,10 +103,10 @@ function taskRewards({ values }: MetricsRow): string[] {
   return texts.length === 0 ? [] : [texts.join(', ')];
 }
 
-/** `12 cut short`, if at least half of the rollouts were. */
+/** `12 cut short`, if any were. */
 function cutText(row: MetricsRow): string[] {
   const cut = truncatedRollouts(row);
-  return (metricValue(row, 'truncated') ?? 0) < 0.5 ? [] : [`${countText(cut)} cut short`];
+  return cut === 0 ? [] : [`${countText(cut)} cut short`];
 }
 
 /** ` (2 not played)`, or nothing. */

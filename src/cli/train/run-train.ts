@@ -1,7 +1,7 @@
 /** The body of `vf-train`: shows a training while it runs, then prints its summary or pushes its adapter. */
 import { existsSync } from 'node:fs';
 import { relative } from 'node:path';
-import { ConfigError } from '../../core/errors.ts';
+import { ConfigError, ResultsError } from '../../core/errors.ts';
 import { readSettingHistory } from '../../trainer/records/setting-history.ts';
 import { announcedLines } from '../../reports/training/announce-run.ts';
 import { resumeCommand } from '../../reports/training/next-training-commands.ts';
@@ -72,7 +72,9 @@ export async function runTrain(given: TrainArguments, context: CommandContext, w
       // After a ConfigError the user must fix the configuration first.
       if (error instanceof ConfigError || isUnderRounds() || !existsSync(directory.paths.run) || !(await directory.holdsWork())) return;
       if (push !== null) context.note(NOT_PUSHED);
-      context.note(`vf-train: all work so far is kept; continue this run with ${resumeCommand(directory.path)}`);
+      // A file that is damaged or cannot be written stays so: the error, which follows, says what to do first.
+      const first = error instanceof ResultsError ? 'correct what the error names, then ' : '';
+      context.note(`vf-train: all work so far is kept; ${first}continue this run with ${resumeCommand(directory.path)}`);
     },
   });
   if (outcome.reason === 'finished') {

@@ -48,7 +48,9 @@ function addTitle(report: Report, { name, reason, step, steps, message, version,
   report.line('because', message, 'yellow');
   // Without a policy server, a run has an adapter but no version.
   const isServed = version > 0 || stepsApplied === 0;
-  report.line('trained', `${modelText(baseModel)} on ${environment}${isServed ? `, now version ${version}` : ''}`);
+  const what = `${modelText(baseModel)} on ${environment}`;
+  if (step === 0) report.line('trains', `${what}: no step has been taken`);
+  else report.line('trained', `${what}${isServed ? `, now version ${version}` : ''}`);
 }
 
 /** Widths of the table: of a row's name, and the range for a value. */
@@ -132,12 +134,20 @@ function addRolloutFigures(
     failed === 0 ? 'dim' : 'red',
   );
   if (stopConditions !== undefined)
-    report.line('ended by', `${tallyText(stopConditions)}${truncated === 0 ? '' : `; ${countText(truncated)} cut short by a length limit`}`);
+    report.line(
+      'ended by',
+      `${tallyText(stopConditions)}${truncated === 0 ? '' : `; ${countText(truncated)} cut short by a length limit${crowdedText(stopConditions)}`}`,
+    );
   for (const { name, first, last } of credit)
     report.line(
       'credit',
       escapeControls(`${name} ${figureText(first.value)} at ${countText(first.step)}, ${figureText(last.value)} at ${countText(last.step)}`),
     );
+}
+
+/** Says which limit it is that a stop condition stands for. */
+function crowdedText({ prompt_too_long: crowded = 0 }: Readonly<Record<string, number>>): string {
+  return crowded === 0 ? '' : ", prompt_too_long by the model's window or the context of the environment";
 }
 
 function unplayedText(count: number): string {

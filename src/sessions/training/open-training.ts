@@ -37,6 +37,7 @@ import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } fro
 import { recallAsked } from '../roles/recall-asked.ts';
 import { evaluationNotices } from './evaluation-notices.ts';
 import { withSeedRows } from './seed-rows.ts';
+import { promptNotices } from './prompt-findings.ts';
 import { takeTurns } from './take-turns.ts';
 import { trainingCost } from './training-cost.ts';
 
@@ -111,6 +112,9 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
   for (const each of new Set([environment, evaluation])) assertPlayable(each, { name: probe.model, capabilities: probe });
   assertFits(config.rollouts.maxTokens, probe.maxModelLen, `${probe.model} at the policy server`);
   if (config.policy.baseUrl !== null) await assertTakesAdapters({ ...server, baseUrls: present }, signal);
+  const key = server.apiKey === null ? {} : { apiKey: server.apiKey };
+  // Before the models of the roles can be called.
+  const crowded = await promptNotices({ config, environment, evaluation, baseUrls: present, probe, signal, ...key });
   let client: PolicyClient | null = null;
   const roles = opened.use(
     await openRoles(declared, {
@@ -136,7 +140,7 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
     }),
   };
   return openedTraining(
-    { run, roles, prices, label, notices: [...evaluationNotices(environment, evaluated, config), ...roles.notices, ...recalled] },
+    { run, roles, prices, label, notices: [...evaluationNotices(environment, evaluated, config), ...crowded, ...roles.notices, ...recalled] },
     opened,
   );
 }

@@ -43,8 +43,14 @@ export function peakRate({ optimizer, sft }: Pick<TrainingConfig, 'optimizer' | 
 /** A rate at which LoRA usually trains: that of the small models of the presets `laptop`. */
 const USUAL_RATE = 1e-3;
 
-/** The flags that lower the learning rate of a step, for a new run: to a tenth of its peak, at most `USUAL_RATE`. */
+/** True if an update by weight decay alone makes the weights larger: it multiplies them by 1 - rate · decay. */
+export function isDecayTooLarge(config: Pick<TrainingConfig, 'optimizer' | 'sft'>, step: number): boolean {
+  return peakRate(config, step) * config.optimizer.weightDecay > 2;
+}
+
+/** The flags that lower the learning rate of a step, or a weight decay that makes weights grow, for a new run: to a tenth of its peak, at most `USUAL_RATE`. */
 export function lowerRate({ optimizer, sft }: Pick<TrainingConfig, 'optimizer' | 'sft'>, step: number): readonly string[] {
+  if (isDecayTooLarge({ optimizer, sft }, step)) return ['--set', 'optimizer.weight_decay=0'];
   const supervised = step <= supervisedSteps({ sft }) ? sft.learningRate : null;
   const lower = settingNumber(Math.min(Number(((supervised ?? optimizer.learningRate) / 10).toPrecision(2)), USUAL_RATE));
   return supervised === null ? ['--lr', lower] : ['--set', `sft.learning_rate=${lower}`];

@@ -14,6 +14,7 @@ export function batchReason(
   if (trajectories.length === 0) return { kind: 'empty', text: 'the source returned nothing to train on' };
   const rollouts = trajectories.filter((each) => !isDemonstration(each));
   if (reason.kind === 'not_finite') return tooLarge(rollouts) ?? reason;
+  if (reason.kind === 'no_gradient' || reason.kind === 'too_small') return tooAlike(rollouts) ?? reason;
   if (reason.kind !== 'constant' || rollouts.length === 0) return reason;
   const compared = (scope === 'group' ? byGroup(rollouts) : [rollouts]).map((members) => members.flatMap((each) => each.reward ?? []));
   const least = scope === 'none' ? 1 : 2;
@@ -47,18 +48,34 @@ function tooLarge(rollouts: readonly Trajectory[]): SkipReason | null {
   return { kind: 'overflow', text: `the rewards reach ${largest.toPrecision(3)}, and the gradient that they give is not finite` };
 }
 
-/** Rewards of texts without their end are often equal. Null unless at least half were cut short, and none of these was paid more than nothing while others ended. */
+/** The window of the model, or the context of the environment, was full. */
+const CROWDED = 'prompt_too_long';
+
+/** Null unless the largest difference of rewards is lost where gradients are computed. */
+function tooAlike(rollouts: readonly Trajectory[]): SkipReason | null {
+  const rewards = rollouts.flatMap(({ reward }) => reward ?? []);
+  const [least, most] = [Math.min(...rewards), Math.max(...rewards)];
+  if (least === most || most - least > LEAST_DIFFERENCE) return null;
+  return { kind: 'underflow', text: `the rewards differ by at most ${(most - least).toPrecision(3)}, which is too little to give a gradient` };
+}
+
+/** Far below the epsilon of every standard deviation. */
+const LEAST_DIFFERENCE = 1e-20;
+
+/** Rewards of texts without their end are often equal. Null unless at least half were cut short, or a quarter by a full window, and none of these was paid more than nothing while others ended. */
 function cutShort(rollouts: readonly Trajectory[], maxTokens: number | null): SkipReason | null {
   const finished = rollouts.filter(isFinished);
   const cut = finished.filter(({ isTruncated }) => isTruncated).length;
-  if (cut === 0 || 2 * cut < finished.length) return null;
+  const crowded = finished.filter(({ stop }) => stop === CROWDED).length;
+  const isCrowded = 2 * crowded >= cut;
+  if (cut === 0 || (isCrowded ? 4 : 2) * cut < finished.length) return null;
   // What was paid without its end was not held back by the limit.
   if (cut < finished.length && finished.some(({ isTruncated, reward }) => isTruncated && reward! > 0)) return null;
+  const text = (limit: string) =>
+    `${cut} of ${finished.length} rollouts were cut short by a length limit${limit}, and rewards within each group are equal`;
+  if (isCrowded) return { kind: 'window', text: text(` (${CROWDED} ${crowded}: no room was left for a further turn)`), plain: text('') };
   const limit = maxTokens === null ? '' : ` (rollouts.max_tokens is ${maxTokens}; --max-tokens ${2 * maxTokens} doubles it)`;
-  return {
-    kind: 'cut',
-    text: `${cut} of ${finished.length} rollouts were cut short by a length limit${limit}, and rewards within each group are equal`,
-  };
+  return { kind: 'cut', text: text(limit), plain: text('') };
 }
 
 type Scope = TrainingConfig['algorithm']['advantage']['scope'];

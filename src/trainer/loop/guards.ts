@@ -13,6 +13,9 @@ import { lossNames, type PolicyUpdate } from './update-policy.ts';
 /** While publishing fails, every further step is staler. */
 const MOST_FAILED_PUBLISHES = 3;
 
+/** Rewards within each group are equal. */
+const ALIKE: ReadonlySet<SkipReason['kind']> = new Set(['constant', 'cut', 'window']);
+
 const OTHER_MODEL_FIRST = 'Correct the difference between server and trainer first (|Δlogp|, log_prob_difference_mean)';
 
 export interface GuardsStart {
@@ -120,8 +123,8 @@ export class Guards {
   /** Rewards that are all equal after a collapse are its consequence. */
   #sinceCollapse(reason: SkipReason | null): SkipReason | null {
     const { found } = this.#collapse;
-    if ((reason?.kind !== 'constant' && reason?.kind !== 'cut') || found === null) return reason;
-    return { kind: 'collapsed', text: `${reason.text}, after the policy collapsed in the update of step ${found.step}` };
+    if (reason === null || !ALIKE.has(reason.kind) || found === null) return reason;
+    return { kind: 'collapsed', text: `${reason.plain ?? reason.text}, after the policy collapsed in the update of step ${found.step}` };
   }
 
   #remedyOf({ kind }: SkipReason): string {
@@ -139,7 +142,7 @@ export class Guards {
     if (isRepeated(reason)) return null;
     if (kind === 'not_finite' || kind === 'diverged') return lowerRate;
     // A corrected module has another digest.
-    if (kind === 'empty' || kind === 'overflow') return ['--allow-changes'];
+    if (kind === 'empty' || kind === 'overflow' || kind === 'underflow') return ['--allow-changes'];
     return kind === 'constant' || kind === 'cut' || kind === 'masked' ? ['--set', `guards.max_skipped_steps=${2 * this.#skipped}`] : [];
   }
 

@@ -9,7 +9,7 @@ import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts'
 import { logProbPass, type PassOptions } from '../gradients/log-prob-pass.ts';
 import { batchReason } from './batch-reason.ts';
 import type { PhaseClock } from './phase-clock.ts';
-import { adamOptions, lossesOfStep, lowerRateFlags, splitOfStep, temperatureOfStep } from '../config/training-schedule.ts';
+import { adamOptions, isDecayTooLarge, lossesOfStep, lowerRateFlags, splitOfStep, temperatureOfStep } from '../config/training-schedule.ts';
 import { weightsFault } from '../records/usable-version.ts';
 import { updateShift } from './update-shift.ts';
 import { reachOf, unmovedReason, withoutUpdate } from './unmoved.ts';
@@ -91,8 +91,9 @@ export async function trainStep(step: number, version: number, parts: StepParts)
 function takenBack(step: number, fault: string, config: TrainingConfig): TrainingError {
   const rate = settingNumber(adamOptions(config, step).learningRate);
   const resumeFlags = lowerRateFlags(config, step);
-  return new TrainingError(
-    `Step ${step} was taken back, because ${fault}. Its learning rate was ${rate}; lower it, and continue from step ${step - 1}`,
-    { resumeFlags },
-  );
+  const { weightDecay } = config.optimizer;
+  const what = isDecayTooLarge(config, step)
+    ? `Its weight decay of ${settingNumber(weightDecay)} multiplies every weight by 1 - ${rate} × ${settingNumber(weightDecay)} (learning rate × weight decay)`
+    : `Its learning rate was ${rate}`;
+  return new TrainingError(`Step ${step} was taken back, because ${fault}. ${what}; lower it, and continue from step ${step - 1}`, { resumeFlags });
 }

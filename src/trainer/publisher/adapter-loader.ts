@@ -44,7 +44,7 @@ export class AdapterLoader {
     const { rank } = this.#options.adapter;
     const { model, path } = served;
     const limit = await replica.maxRank(signal);
-    if (limit !== null && limit < rank) throw rankError(rank, limit, `the limit of ${replica.url}`);
+    if (limit !== null && limit < rank) throw rankError(rank, limit, null);
     const loadMs = performance.now();
     loaded.set(replica, 'asked');
     try {

@@ -69,10 +69,11 @@ export function fullError(exchange: string, path: string, cards: readonly LoraCa
   );
 }
 
-export function rankError(rank: number, limit: number, where: string, status?: number): PublishError {
+/** @param exchange in which the server said so; null if its limit was known before */
+export function rankError(rank: number, limit: number, exchange: string | null, status?: number): PublishError {
   const remedy = limit === 0 ? '--enable-lora --max-lora-rank' : '--max-lora-rank';
   return new PublishError(
-    `Rank ${rank} exceeds the server's limit of ${limit}: ${where}. Start vLLM with ${remedy} ${rank} or more, or lower [lora] rank`,
+    `Rank ${rank} exceeds the server's limit of ${limit}${exchange === null ? '' : `: ${exchange}`}. Start vLLM with ${remedy} ${rank} or more, or lower [lora] rank`,
     status === undefined ? { endsRun: true } : { status, endsRun: true },
   );
 }

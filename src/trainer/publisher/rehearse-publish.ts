@@ -50,11 +50,16 @@ export async function rehearsePublish(rehearsal: PublishRehearsal): Promise<read
     const { reason, refused } = await publisher.rehearse({ version: versions.current().version, name, manifest, probe }, others, signal);
     const needs = `${count} ${count === 1 ? 'adapter' : 'adapters'} of rank ${manifest.rank}`;
     if (reason !== null)
-      throw new ConfigError(`The policy server cannot serve this run, which has ${needs} there at once, ${reason.message}`, { cause: reason });
+      throw new ConfigError(`The policy server cannot serve this run, which needs room for ${needs}. ${sentenceOf(reason)}`, { cause: reason });
     return refused.map(
       ({ replica, message }) => `a policy server would refuse this run's versions, and rests after the first one: ${replica}: ${message}`,
     );
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
+}
+
+/** It begins with the place of a replica. */
+function sentenceOf({ message }: Error): string {
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}`;
 }

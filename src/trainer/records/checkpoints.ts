@@ -84,7 +84,10 @@ export class Checkpoints {
     for await (const checkpoint of this.whole()) return checkpoint;
     const places = await this.#usablePlaces();
     if (places.length === 0) return null;
-    throw new ResultsError(`All ${places.length} checkpoints in ${this.#directory} are damaged; restore one from a copy, or start a new run`);
+    const [which, them] = places.length === 1 ? ['The only checkpoint', 'it'] : [`All ${places.length} checkpoints`, 'them'];
+    throw new ResultsError(
+      `${which} in ${this.#directory} ${places.length === 1 ? 'is' : 'are'} damaged. Restore one from a copy; or remove ${them}: -R then repeats the steps from the rollouts on file, on a CPU to the same weights`,
+    );
   }
 
   /** The checkpoints that are neither damaged nor marked as unusable, newest first. */

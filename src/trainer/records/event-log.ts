@@ -74,7 +74,7 @@ export async function readUnpublishedStep(path: string): Promise<number | null> 
 export interface SkippedSteps {
   /** As in `SkipReason`; null for a run of an earlier version. */
   readonly kind: string | null;
-  /** That of the last of them. */
+  /** That of the last of them, with its step if the others had another one. */
   readonly text: string;
   readonly steps: number;
 }
@@ -83,13 +83,22 @@ const NO_UPDATE = 'No update: ';
 
 /** Reads the recorded reasons of these steps, most frequent first. A step that was repeated counts by its last event. Skips unreadable lines and changes nothing. */
 export async function readSkippedSteps(path: string, steps: ReadonlySet<number>): Promise<SkippedSteps[]> {
-  const last = new Map<number, Omit<SkippedSteps, 'steps'>>();
+  const last = new Map<number, SkippedStep>();
   for await (const line of readLines(path)) {
     const parsed = parseWire(EventLineSchema, line.text);
     if ('problem' in parsed || parsed.value.kind !== 'step_skipped' || !steps.has(parsed.value.step)) continue;
     const { step, message, reason = null } = parsed.value;
-    last.set(step, { kind: reason, text: message.startsWith(NO_UPDATE) ? message.slice(NO_UPDATE.length) : message });
+    last.set(step, { step, kind: reason, text: message.startsWith(NO_UPDATE) ? message.slice(NO_UPDATE.length) : message });
   }
   const byReason = Map.groupBy(last.values(), ({ kind, text }) => kind ?? text);
-  return [...byReason.values()].map((same) => ({ ...same.at(-1)!, steps: same.length })).toSorted((a, b) => b.steps - a.steps);
+  return [...byReason.values()].map((same) => ({ ...lastOf(same), steps: same.length })).toSorted((a, b) => b.steps - a.steps);
+}
+
+interface SkippedStep extends Omit<SkippedSteps, 'steps'> {
+  readonly step: number;
+}
+
+function lastOf(same: readonly SkippedStep[]): Omit<SkippedSteps, 'steps'> {
+  const { step, kind, text } = same.reduce((last, each) => (each.step > last.step ? each : last));
+  return { kind, text: same.every((each) => each.text === text) ? text : `in step ${step}, the last of these, ${text}` };
 }

@@ -31,8 +31,8 @@ describe('LiveView', () => {
     view.close();
     expect(screen.text.split('\n')).toEqual([
       'step 0/3  started: nano, 3 steps',
-      'step 0/3  held-out reward 0.214 (0.162 to 0.265)  240 rollouts  5.1 s',
-      'step 1/3  reward 0.294  entropy 0.38  |Δlogp| 2.7e-6  kl 0.0034  3.8 s (sample 2.7, train 0.9, publish 0.1)',
+      'step 0/3  held-out reward 0.214 (0.162 to 0.265)  240 rollouts  2 cut short  5.1 s',
+      'step 1/3  reward 0.294  entropy 0.38  |Δlogp| 2.7e-6  kl 0.0034  1 cut short  3.8 s (sample 2.7, train 0.9, publish 0.1)',
       expect.stringMatching(/^step 2\/3 {2}reward /),
       expect.stringMatching(/^step 3\/3 {2}reward /),
       'step 2/3  policy lost: no answer\\x1b[2J with ***\\nat all',

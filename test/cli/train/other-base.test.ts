@@ -39,7 +39,7 @@ it('a server that would refuse the adapters of a run is found before anything is
   const { code, stderr } = await folder.runInProcess([...SHORT, '--steps', '2', '-b', server.url, '-m', NANO_PATH, ...settings()]).ended;
   expect({ code, stderr }).toMatchObject({ code: 2 });
   expect(stderr).toMatch(
-    /The policy server cannot serve this run, which has 2 adapters of rank 8 there at once, .*Rank 8 exceeds the server's limit of 4/,
+    /The policy server cannot serve this run, which needs room for 2 adapters of rank 8\. At http:.*: Rank 8 exceeds the server's limit of 4/,
   );
   expect([folder.run(), await modelsAt(server)]).toEqual([null, ['nano-base']]);
 }, 180_000);

@@ -32,6 +32,13 @@ describe('renderTrainingSummary', () => {
     );
   });
 
+  it('does not call a model trained that took no step', () => {
+    const outcome = { reason: 'stopped', message: 'no rollout could be played', step: 0, version: 0, resumable: true } as const;
+    const text = renderTrainingSummary(trainingSummary(trainingRecord({ rows: [], outcome })), { columns: 80, paint: noPaint, next });
+    expect(text).toMatch(/^trains +\S+ on \S+: no step has been taken$/m);
+    expect(text).not.toMatch(/^trained|now version/m);
+  });
+
   it('shows the losses of a supervised run and the best adapter, and nothing of rollouts', async () => {
     const rows = supervisedRows();
     const record = trainingRecord({ rows, outcome: { step: 12, version: 0, plots: [] } });

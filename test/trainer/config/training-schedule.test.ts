@@ -39,6 +39,12 @@ describe('lowerRateFlags', () => {
     expect(flags(1e20)).toBe('--allow-changes --lr 0.001');
   });
 
+  it('takes away a weight decay that alone makes the weights grow', () => {
+    const config = (decay: number) => someConfig({ optimizer: { learning_rate: 0.001, weight_decay: decay } });
+    expect(lowerRateFlags(config(1e30), 3)).toEqual(['--allow-changes', '--set', 'optimizer.weight_decay=0']);
+    expect(lowerRateFlags(config(100), 3)).toEqual(['--allow-changes', '--lr', '1e-4']);
+  });
+
   it('sets the rate of the supervised steps where they have their own', () => {
     const sft = { data: 'rows.jsonl', steps: 3 };
     expect(flags(0.01, { ...sft, learning_rate: 0.002 })).toBe('--allow-changes --set sft.learning_rate=2e-4');

@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { batchReason } from '../../../src/trainer/loop/batch-reason.ts';
+import { newRunAfter } from '../../../src/trainer/config/training-schedule.ts';
+import { SKIP_REMEDIES } from '../../../src/trainer/skip-reason.ts';
 import type { Trajectory } from '../../../src/trainer/trajectory.ts';
+import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
 
 const CONSTANT = { kind: 'constant', text: 'no group has two finished rollouts with different rewards' } as const;
@@ -43,11 +46,37 @@ describe('batchReason', () => {
     expect(batchReason(CONSTANT, all, { scope: 'group', maxTokens: 64 })).toEqual({
       kind: 'cut',
       text: '3 of 4 rollouts were cut short by a length limit (rollouts.max_tokens is 64; --max-tokens 128 doubles it), and rewards within each group are equal',
+      plain: '3 of 4 rollouts were cut short by a length limit, and rewards within each group are equal',
     });
     expect(batchReason(CONSTANT, all, { scope: 'group' }).text).toBe(
       '3 of 4 rollouts were cut short by a length limit, and rewards within each group are equal',
     );
     expect(batchReason(CONSTANT, [cut('a/0'), paid('a/1', 0), paid('a/2', 0)], { scope: 'group', maxTokens: 64 })).toBe(CONSTANT);
+  });
+
+  it('is the window where a quarter of the rollouts had no room for a further turn, which more new tokens would not mend', () => {
+    const crowded = (id: string) => trajectory(id, { reward: 0, isTruncated: true, stop: 'prompt_too_long' });
+    const all = [crowded('a/0'), paid('a/1', 0), paid('b/0', 0), paid('b/1', 0)];
+    const reason = batchReason(CONSTANT, all, { scope: 'group', maxTokens: 64 });
+    expect([reason.kind, reason.text]).toEqual([
+      'window',
+      '1 of 4 rollouts were cut short by a length limit (prompt_too_long 1: no room was left for a further turn), and rewards within each group are equal',
+    ]);
+    expect(SKIP_REMEDIES[reason.kind]).toMatch(/^Give the policy a larger window \(--max-model-len/);
+    expect(newRunAfter(reason, someConfig({ rollouts: { max_tokens: 64 } }))).toBeNull();
+  });
+
+  it('is the rewards where their differences are too small for a gradient', () => {
+    const reason = { kind: 'no_gradient', text: 'the gradient is 0' } as const;
+    expect(batchReason(reason, [paid('a/0', 0), paid('a/1', 1e-300)], { scope: 'group' })).toEqual({
+      kind: 'underflow',
+      text: 'the rewards differ by at most 1.00e-300, which is too little to give a gradient',
+    });
+    for (const rewards of [
+      [0, 1],
+      [1, 1],
+    ])
+      expect(batchReason(reason, [paid('a/0', rewards[0]!), paid('a/1', rewards[1]!)], { scope: 'group' })).toBe(reason);
   });
 
   it('is not the length limit where texts that were cut short were paid as much as whole ones', () => {

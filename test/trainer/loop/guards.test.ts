@@ -178,6 +178,9 @@ describe('Guards after an update that destroyed the policy', () => {
     });
     expect(stopped?.message).toMatch(/from -0\.46 to -18\.6 nats per token\. Start a new run with --lr 0\.004/);
     expect(stopped?.message).not.toContain('Sample more rollouts');
+    for (const kind of ['cut', 'window'] as const) guard.step({ kind, text: 'cut short (--max-tokens 128 doubles it)', plain: 'cut short' });
+    const texts = events.slice(-2).map(({ message }) => message);
+    expect(texts).toEqual(Array(2).fill('No update: cut short, after the policy collapsed in the update of step 4'));
     expect(stopped?.resumeFlags).toEqual([]);
   });
 

@@ -164,7 +164,7 @@ describe('a damaged checkpoint', () => {
   it('stops the run when no whole one is left: a run never starts over by itself', async () => {
     await save(10);
     await rm(manifest('step-000010'));
-    await expect(checkpoints.latest()).rejects.toThrow(/All 1 checkpoints in .* are damaged; restore one/);
+    await expect(checkpoints.latest()).rejects.toThrow(/The only checkpoint in .* is damaged\. Restore one .*remove it: -R then repeats the steps/);
   });
 });
 

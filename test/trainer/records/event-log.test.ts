@@ -70,7 +70,7 @@ describe('readSkippedSteps', () => {
     await log.close();
     await appendFile(path, '{"step":9,"ki');
     expect(await readSkippedSteps(path, new Set([1, 2, 3, 4]))).toEqual([
-      { kind: 'failed', text: '6 of 8 failed', steps: 2 },
+      { kind: 'failed', text: 'in step 3, the last of these, 6 of 8 failed', steps: 2 },
       { kind: 'constant', text: 'all equal', steps: 1 },
       { kind: null, text: 'an old text', steps: 1 },
     ]);

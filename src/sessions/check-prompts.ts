@@ -15,17 +15,18 @@ export interface PromptCheck extends Pick<PromptLengthsOptions, 'render' | 'seed
   readonly windowTokens: number | null;
   /** Most new tokens of a generation; null leaves it to the environment. */
   readonly maxTokens: number | null;
+  /** No further prompt is measured after this time. @default 5000 */
+  readonly limitMs?: number;
   /** The embedded engine plays. */
   readonly isEmbedded: boolean;
 }
 
-/** No further prompt is measured after this time. */
 const LIMIT_MS = 5_000;
 
 export async function checkPrompts(check: PromptCheck): Promise<Finding> {
-  const { purpose, rows, windowTokens, signal } = check;
+  const { purpose, rows, windowTokens, limitMs = LIMIT_MS, signal } = check;
   try {
-    const lengths = await promptLengths(rows, { ...check, windowTokens: windowTokens ?? Infinity, limitMs: LIMIT_MS });
+    const lengths = await promptLengths(rows, { ...check, windowTokens: windowTokens ?? Infinity, limitMs });
     return lengths.beyond === 0 ? fitting(lengths, check) : beyond(lengths, check);
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
