@@ -1,12 +1,9 @@
-/** The target of a command's lines: a file that it replaces as a whole, a pipe or a device, or stdout. */
+/** The target of a command's lines: a file that it replaces as a whole, stdout, stderr or /dev/null. */
 import { once } from 'node:events';
-import { type FileHandle, open, realpath, stat } from 'node:fs/promises';
-import { constants } from 'node:fs';
+import { realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { getSystemErrorMessage } from 'node:util';
-import { openRegularFile } from '../files/regular-file.ts';
-import { throwIfAborted } from '../core/abort.ts';
+import { openRegularFile, otherKind } from '../files/regular-file.ts';
 import { ConfigError } from '../core/errors.ts';
 import { isDiskFull } from '../files/disk-full.ts';
 import { replaceFile } from '../files/json-lines.ts';
@@ -17,44 +14,35 @@ import { EXIT } from './command-line.ts';
 /** The beginning of a page of vf-view. No record of a run begins in this way. */
 const PAGE_START = '<!doctype html>';
 
-/** How long a pipe may wait for its reader, in milliseconds. */
-const READER_MS = 60_000;
-const POLL_MS = 20;
-
 type Write = (text: string) => Promise<void>;
 
-interface OutputOptions {
-  /** The option that names the file. @default -o */
-  readonly flag?: string;
-  /** Ends the wait for the reader of a pipe. */
-  readonly signal: AbortSignal;
-}
+export const isStdout = (output: string) => output === '-' || output === '/dev/stdout';
+
+/** Written directly, because only a file can be replaced. Another pipe or device could wait without end. */
+const STREAMS: Readonly<Record<string, Write>> = {
+  '-': (text) => toStream(process.stdout, text),
+  '/dev/stdout': (text) => toStream(process.stdout, text),
+  '/dev/stderr': (text) => toStream(process.stderr, text),
+  '/dev/null': async () => {},
+};
 
 /**
  * Lets `work` write to the file of `flag`, which is only replaced once `work` is done; `-` is stdout. Returns the result of `work`. Throws ConfigError for a name that cannot
  * be written, before `work` begins.
  */
-export async function writeOutput<T>(output: string, work: (write: Write) => Promise<T>, { flag = '-o', signal }: OutputOptions): Promise<T> {
+export async function writeOutput<T>(output: string, work: (write: Write) => Promise<T>, flag = '-o'): Promise<T> {
   if (output === '') throw new ConfigError(`${flag} is empty; name a file, or - for stdout`);
-  return output === '-' ? work(toStdout) : writeOutputFile(output, { flag, signal }, work);
+  const stream = Object.hasOwn(STREAMS, output) ? STREAMS[output]! : null;
+  return stream === null ? writeOutputFile(output, flag, work) : work(stream);
 }
 
-async function writeOutputFile<T>(output: string, { flag, signal }: Required<OutputOptions>, work: (write: Write) => Promise<T>): Promise<T> {
+async function writeOutputFile<T>(output: string, flag: string, work: (write: Write) => Promise<T>): Promise<T> {
   const path = await realpath(output).catch(() => output);
   const existing = await stat(path).catch(() => null);
-  if (existing?.isDirectory()) throw new ConfigError(`${flag} must name a file, but ${output} is a directory`);
+  if (existing?.isFile() === false)
+    throw new ConfigError(`${output} (${flag}) is ${otherKind(existing) ?? 'a directory'}; name a file, or - for stdout`);
   const parent = await stat(dirname(path)).catch(() => null);
   if (!parent?.isDirectory()) throw new ConfigError(`The directory ${dirname(path)} for ${flag} does not exist; create it or name another file`);
-  if (existing && !existing.isFile()) {
-    // A pipe or a device is written directly; only a file can be replaced.
-    await using _ = existing.isFIFO() ? await openedByReader(path, flag, signal) : null;
-    const file = await open(path, 'w');
-    try {
-      return await work((text) => file.appendFile(text));
-    } finally {
-      await file.close();
-    }
-  }
   if (existing) await refuseRecord(path, { output, flag });
   let result: { readonly value: T } | null = null;
   let hasBegun = false;
@@ -66,21 +54,6 @@ async function writeOutputFile<T>(output: string, { flag, signal }: Required<Out
   });
   // Assigned in the callback, which the compiler does not see.
   return (result as { readonly value: T } | null)!.value;
-}
-
-/** Waits until something reads the pipe: a thread that waits inside open() would hold the process up. Open until the lines are written, because a reader ends with its last writer. Throws ConfigError if nothing reads it. */
-async function openedByReader(path: string, flag: string, signal: AbortSignal): Promise<FileHandle> {
-  const waitUntil = performance.now() + READER_MS;
-  for (;;) {
-    try {
-      return await open(path, constants.O_WRONLY | constants.O_NONBLOCK);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENXIO') throw error;
-    }
-    if (performance.now() > waitUntil) throw new ConfigError(`${path} (${flag}) is a pipe that nothing reads; start its reader, or name a file`);
-    await sleep(POLL_MS);
-    throwIfAborted(signal, `Stopped before anything read ${path}`);
-  }
 }
 
 /** Throws ConfigError for a file of a run: only a page that vf-view exported there before may be replaced. */
@@ -117,10 +90,10 @@ function unwritable(error: unknown, { output, flag }: { readonly output: string;
   });
 }
 
-async function toStdout(text: string): Promise<void> {
-  if (process.stdout.write(text)) return;
+async function toStream(stream: NodeJS.WriteStream, text: string): Promise<void> {
+  if (stream.write(text)) return;
   try {
-    await once(process.stdout, 'drain');
+    await once(stream, 'drain');
   } catch (error) {
     // The reader has closed the pipe (`| head -1`).
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') {

@@ -18,6 +18,8 @@ export interface ProbeOptions {
   readonly apiKey?: string;
   /** Environment variable that holds the key, for errors. */
   readonly apiKeyVariable?: string;
+  /** What the caller sets to name that variable, for errors: `-k`, `policy.api_key_var`. */
+  readonly keySetting?: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Null selects the server's only model. */
   readonly model: string | null;
@@ -62,7 +64,7 @@ export function tokenizerHash(ids: Iterable<number>): string {
 
 /** Probes one server. Throws PolicyError if it cannot be reached or rejects the key, ConfigError if it does not serve the model. */
 export async function probePolicy(options: ProbeOptions): Promise<PolicyProbe> {
-  const { baseUrl, apiKey, apiKeyVariable, headers, signal, timeoutMs = 120_000, maxRetries = 2 } = options;
+  const { baseUrl, apiKey, apiKeyVariable, keySetting, headers, signal, timeoutMs = 120_000, maxRetries = 2 } = options;
   const server = new VllmServer({
     baseUrl,
     timeoutMs,
@@ -70,6 +72,7 @@ export async function probePolicy(options: ProbeOptions): Promise<PolicyProbe> {
     random: Random.fromSeed(0),
     ...(apiKey === undefined ? {} : { apiKey }),
     ...(apiKeyVariable === undefined ? {} : { apiKeyVariable }),
+    ...(keySetting === undefined ? {} : { keySetting }),
     ...(headers === undefined ? {} : { headers }),
   });
   try {

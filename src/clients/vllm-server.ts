@@ -21,6 +21,8 @@ export interface VllmServerOptions {
   readonly apiKey?: string;
   /** Environment variable that holds the key, for errors. */
   readonly apiKeyVariable?: string;
+  /** What the caller sets to name that variable, for errors: `-k`, `policy.api_key_var`. */
+  readonly keySetting?: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Deadline of one attempt, in milliseconds. @default 600000 */
   readonly timeoutMs?: number;
@@ -152,9 +154,9 @@ export class VllmServer {
   }
 
   #keyRemedy(): string {
-    const { apiKey = '', apiKeyVariable, headers = {} } = this.#options;
+    const { apiKey = '', apiKeyVariable, keySetting, headers = {} } = this.#options;
     if (Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')) return 'Check the authorization header';
-    if (apiKey === '') return 'Pass the variable that holds a key: -k VAR';
+    if (apiKey === '') return keySetting === undefined ? 'Pass a key' : `Set ${keySetting} to the name of the variable that holds the key`;
     return apiKeyVariable === undefined ? 'Check the key' : `Check the key in ${apiKeyVariable}`;
   }
 

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { jsonObjectAt } from '../files/json-file.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { ConfigError } from '../core/errors.ts';
-import { statIfThere } from '../files/regular-file.ts';
+import { otherKind, statIfThere } from '../files/regular-file.ts';
 import { checkedCommit, downloadBlob, type HubFile } from './hub-blob.ts';
 import { HubCache, hubCacheFolder } from './hub-cache.ts';
 import { HubConnection, type HubConnectionOptions } from './hub-connection.ts';
@@ -39,7 +39,7 @@ export function namesakeProblem(asked: string): string | null {
 }
 
 function kindOf(there: Stats): string {
-  return there.isFile() ? 'a file' : there.isFIFO() ? 'a pipe' : there.isSocket() ? 'a socket' : 'a device';
+  return otherKind(there) ?? 'a file';
 }
 
 /** Files at the top of a repository that describe a model, and its weights. Pickled weights can run code, so they are never read. */

@@ -97,5 +97,6 @@ function endpointOf(
     alias: null,
     chosenBy: `${field}.base_url`,
     isOfRequest: true,
+    keySetting: `${field}.api_key_var`,
   };
 }

@@ -1,9 +1,9 @@
 /** Pipes, devices and endless files wherever a command opens a path; and no other way to open one. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, fstatSync, globSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
 import { hubToken } from '../../src/data/hub-connection.ts';
 import { copyRun } from '../../src/evaluate/copy-run.ts';
@@ -98,24 +98,49 @@ describe('./.env', () => {
 });
 
 describe('writeOutput', () => {
-  it('ends its wait for the reader of a pipe at the first signal', async () => {
+  const write = (path: string) => writeOutput(path, (put) => put('lines\n'));
+
+  it('refuses what it would write into without an end or a reader at once: pipes, sockets, devices and links to them', async () => {
     using folder = new TemporaryFolder();
-    const path = pipeIn(folder, 'unread');
-    const stop = new AbortController();
-    const writing = writeOutput(path, (write) => write('lines\n'), { signal: stop.signal });
-    stop.abort();
-    await expect(writing).rejects.toThrow(`Stopped before anything read ${path}`);
+    const link = (name: string, to: string) => (symlinkSync(to, join(folder.path, name)), join(folder.path, name));
+    const socket = createServer().listen(join(folder.path, 'socket'));
+    await once(socket, 'listening');
+    const pipe = pipeIn(folder, 'pipe');
+    for (const [path, kind] of [
+      [pipe, 'a pipe'],
+      [link('to-pipe', pipe), 'a pipe'],
+      [join(folder.path, 'socket'), 'a socket'],
+      ['/dev/full', 'a device'],
+      [link('to-device', '/dev/zero'), 'a device'],
+      [folder.path, 'a directory'],
+    ] as const)
+      await expect(write(path)).rejects.toThrow(`${path} (-o) is ${kind}; name a file, or - for stdout`);
+    socket.close();
   });
 
-  it('waits for the reader of a pipe without a thread inside open()', async () => {
+  it('refuses a pipe that is read, too, and leaves it', async () => {
     using folder = new TemporaryFolder();
-    const path = pipeIn(folder, 'out');
-    const writing = writeOutput(path, (write) => write('lines\n'), { signal: new AbortController().signal });
-    await new Promise((done) => setImmediate(done));
-    expect(process.getActiveResourcesInfo().filter((name) => name.startsWith('FSReq')).length).toBeLessThan(2);
-    const reader = spawn('cat', [path], { stdio: ['ignore', 'pipe', 'ignore'] });
-    expect(await text(reader.stdout)).toBe('lines\n');
-    await writing;
+    const path = pipeIn(folder, 'read');
+    const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    await expect(write(path)).rejects.toThrow(/is a pipe/);
+    expect(fstatSync(reader).isFIFO()).toBe(true);
+    closeSync(reader);
+  });
+
+  it('writes to /dev/null, and into the streams of the process where they are named', async () => {
+    await write('/dev/null');
+    const url = new URL('../../src/cli/write-output.ts', import.meta.url).href;
+    const { stdout, stderr } = spawnSync(
+      process.execPath,
+      [
+        '--conditions=vf-search-source',
+        '--input-type=module',
+        '--eval',
+        `import { writeOutput } from '${url}'; for (const to of ['-', '/dev/stdout', '/dev/stderr']) await writeOutput(to, (put) => put(to + '\\n'));`,
+      ],
+      { encoding: 'utf8' },
+    );
+    expect([stdout, stderr]).toEqual(['-\n/dev/stdout\n', '/dev/stderr\n']);
   });
 });
 

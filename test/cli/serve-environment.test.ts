@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
-import { until } from '../transport/loopback.ts';
+import { loopback, until } from '../transport/loopback.ts';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 import { runInProcess } from './in-process.ts';
 
@@ -65,6 +65,16 @@ describe('vf-serve environment', () => {
       'vf-serve: 10 rollouts have failed with RewardError (scoring); -v shows each',
     ]);
     expect(server.stderr).not.toContain('    at ');
+  });
+
+  it('tells a caller whose policy asks for a key which field of the request names it, not a flag', async () => {
+    await using policy = await loopback((_request, response) => response.writeHead(401).end('{"error": {"message": "no entry"}}'));
+    const server = await serving();
+    const body = JSON.stringify({ example_ids: ['row-0'], policy: { base_url: `${policy.url}/v1` } });
+    const answer = await fetch(`${server.stdout.trim()}/v1/rollouts`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+    const said = await answer.text();
+    expect(said).toContain('Set policy.api_key_var to the name of the variable that holds the key.');
+    expect(said).not.toMatch(/ -k/);
   });
 
   it('shows each failure with its stack where -v is given', async () => {

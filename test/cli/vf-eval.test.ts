@@ -222,7 +222,7 @@ describe.concurrent('vf-eval', () => {
     await using silent = await loopback((_request, response) => response.writeHead(401).end('{"error": {"message": "no entry"}}'));
     const { code, stderr } = await folder.run(['capitals', '--max-retries', '0'], { VF_BASE_URL: `${silent.url}/v1` });
     expect(code).toBe(1);
-    expect(stderr).toMatch(/The server rejected the API key: .*401.* Pass the variable that holds a key: -k VAR\.\n/);
+    expect(stderr).toMatch(/The server rejected the API key: .*401.* Set -k to the name of the variable that holds the key\.\n/);
     const keyed = await folder.run(['capitals', '-b', `${silent.url}/v1`, '-k', 'MY_KEY'], { MY_KEY: 'sk-wrong' });
     expect(keyed.stderr).toContain('Check the key in MY_KEY.');
     expect(existsSync(join(folder.path, 'outputs'))).toBe(false);

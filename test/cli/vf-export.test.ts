@@ -1,4 +1,4 @@
-import { execFile, spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -52,20 +52,13 @@ describe('vf-export', () => {
     }
   });
 
-  it('writes through a link and into a pipe without replacing either', async () => {
-    const [target, link, pipe] = ['target', 'link', 'pipe'].map((name) => join(directory, name)) as [string, string, string];
+  it('writes through a link without replacing it', async () => {
+    const [target, link] = [join(directory, 'target'), join(directory, 'link')];
     await writeFile(target, 'old');
     await symlink(target, link);
-    spawnSync('mkfifo', [pipe]);
-    const reader = execFile('cat', [pipe], () => {});
-    let read = '';
-    reader.stdout!.on('data', (chunk) => (read += chunk));
-    const [first, second] = await Promise.all([vfExport(run, '-o', link), vfExport(run, '-o', pipe), once(reader, 'close')]);
-    expect([first.code, second.code]).toEqual([0, 0]);
-    expect(read.split('\n')).toHaveLength(7);
+    expect((await vfExport(run, '-o', link)).code).toBe(0);
     expect((await readFile(target, 'utf8')).split('\n')).toHaveLength(7);
     expect((await lstat(link)).isSymbolicLink()).toBe(true);
-    expect((await lstat(pipe)).isFIFO()).toBe(true);
   });
 
   it('replaces no record of a run, under any of its names', async () => {

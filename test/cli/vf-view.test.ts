@@ -1,8 +1,7 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -81,7 +80,7 @@ describe('vf-view', () => {
     ['a folder without runs', ['.empty'], /\.empty holds no run\. Name/],
     ['a folder without a tokenizer', ['outputs', '--tokenizer', 'outputs'], /tokenizer/],
     ['two folders', ['outputs', 'outputs'], /vf-view takes one argument, \[directory\], got 2: outputs outputs/],
-    ['an export to a folder', ['outputs', '--export', '.empty'], /--export must name a file, but \.empty is a directory/],
+    ['an export to a folder', ['outputs', '--export', '.empty'], /\.empty \(--export\) is a directory; name a file, or - for stdout/],
     ['an export into a missing folder', ['outputs', '--export', 'nowhere/x.html'], /The directory nowhere for --export does not exist; create it/],
     ['an export below a file', ['outputs', '--export', 'outputs/evals/sums/metadata.json/x.html'], /metadata\.json for --export does not exist/],
     ['an export to where no file can be', ['outputs', '--export', '/proc/x.html'], /^vf-view: Cannot create \/proc\/x\.html \(--export\): .*\. Name/],
@@ -130,13 +129,6 @@ describe('vf-view --export', () => {
         'api/step?run=train%2Fwritten&step=2',
       ]),
     );
-  });
-
-  it('writes into a pipe, which it does not replace', async () => {
-    const pipe = join(root, 'pipe');
-    execFileSync('mkfifo', [pipe]);
-    const [{ code }, html] = await Promise.all([ended(['outputs', '--export', 'pipe']), readFile(pipe, 'utf8')]);
-    expect([code, html.startsWith('<!doctype html>'), statSync(pipe).isFIFO()]).toEqual([0, true, true]);
   });
 
   it('replaces a page that it wrote into the folder of a run, and no record', async () => {

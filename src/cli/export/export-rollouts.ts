@@ -3,7 +3,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { type ExportCounts, type ExportOptions, exportRun } from '../../evaluate/export-run.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import type { CommandContext } from '../command-line.ts';
-import { writeOutput } from '../write-output.ts';
+import { isStdout, writeOutput } from '../write-output.ts';
 import { exportTrainingStep, isTrainingRun } from './export-training-step.ts';
 
 export interface ExportFlags {
@@ -25,20 +25,16 @@ export async function exportRollouts(
   { output, step, sft = false, ...filters }: ExportFlags,
   context: CommandContext,
 ): Promise<void> {
-  const counts = await writeOutput(
-    output,
-    async (write) => {
-      const writeLine = async (line: string) => {
-        context.signal.throwIfAborted();
-        await write(line);
-      };
-      const found = await exportFrom(directory, step ?? null, writeLine, { asDemonstrations: sft, ...filters });
-      // Thrown before a file of the same name is replaced.
-      if (found.exported === 0) throw nothingToWrite(found, { directory, step: step ?? null, minReward: filters.minReward });
-      return found;
-    },
-    { signal: context.signal },
-  );
+  const counts = await writeOutput(output, async (write) => {
+    const writeLine = async (line: string) => {
+      context.signal.throwIfAborted();
+      await write(line);
+    };
+    const found = await exportFrom(directory, step ?? null, writeLine, { asDemonstrations: sft, ...filters });
+    // Thrown before a file of the same name is replaced.
+    if (found.exported === 0) throw nothingToWrite(found, { directory, step: step ?? null, minReward: filters.minReward });
+    return found;
+  });
   if (output !== '-') context.saved = output;
   for (const note of counts.notes) context.note(`vf-export: ${note}`);
   context.note(describe(counts, output));
@@ -71,7 +67,7 @@ function nothingToWrite(counts: ExportCounts, { directory, step, minReward }: As
 
 function describe(counts: ExportCounts, output: string): string {
   const of = counts.name === null ? '' : ` of "${counts.name}"`;
-  return `vf-export: ${plural(counts.exported, 'rollout')}${of} written to ${output === '-' ? 'stdout' : output}${leftOut(counts)}`;
+  return `vf-export: ${plural(counts.exported, 'rollout')}${of} written to ${isStdout(output) ? 'stdout' : output}${leftOut(counts)}`;
 }
 
 /** Empty if every rollout was written. */

@@ -11,7 +11,7 @@ import { modelFacts } from '../../files/model-facts.ts';
 import { openDemonstrationTokenizer } from '../../sessions/training/demonstration-tokenizer.ts';
 import { demonstrationOf } from '../../trainer/sources/demonstration.ts';
 import type { CommandContext } from '../command-line.ts';
-import { writeOutput } from '../write-output.ts';
+import { isStdout, writeOutput } from '../write-output.ts';
 import { findSeedRows, problemsText, readSeedRows, type SeedCounts } from '../../data/read-seed-rows.ts';
 import { seedCommands } from '../../reports/training/seed-commands.ts';
 
@@ -34,13 +34,11 @@ export async function writeSeed(data: string, options: SeedOptions, context: Com
   const { modelFolder, mostTokens, measure } = await lengthsOf(options, context);
   const { signal } = context;
   const found = await findSeedRows({ data, split, env: process.env, signal });
-  const counts = await writeOutput(
-    output,
-    (write) => readSeedRows(found, { form, answerWeight, limit, measure, mostTokens }, { signal, write: (row) => write(`${JSON.stringify(row)}\n`) }),
-    { signal },
+  const counts = await writeOutput(output, (write) =>
+    readSeedRows(found, { form, answerWeight, limit, measure, mostTokens }, { signal, write: (row) => write(`${JSON.stringify(row)}\n`) }),
   );
   context.note(`vf-seed: ${describe(counts, { from: found.file, to: output, mostTokens })}`);
-  if (output === '-') return;
+  if (isStdout(output)) return;
   context.saved = output;
   printCommands(options, { counts, modelFolder }, context);
 }
@@ -88,7 +86,7 @@ function describe({ written, skipped, problems, long, longestTokens }: SeedCount
     ...(long === 0 ? [] : [`${plural(long, 'row')} of more than ${plural(mostTokens, 'token')}`]),
   ];
   const leftOut = left.length === 0 ? '' : `; left out: ${left.join('; ')}`;
-  return `${plural(written, 'row')} of ${from} written to ${to === '-' ? 'stdout' : to}${size}${leftOut}`;
+  return `${plural(written, 'row')} of ${from} written to ${isStdout(to) ? 'stdout' : to}${size}${leftOut}`;
 }
 
 /** The commands go to stdout, so that they can be taken from there. */

@@ -5,7 +5,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { packageRoot } from '../../data/package-root.ts';
 import { bytesText, plural } from '../../reports/text/number-text.ts';
 import type { CommandContext } from '../command-line.ts';
-import { writeOutput } from '../write-output.ts';
+import { isStdout, writeOutput } from '../write-output.ts';
 import type { OpenedView } from '../../server/view/open-view.ts';
 
 /** Folders that cannot be read, and damaged files, on stderr. */
@@ -68,12 +68,12 @@ async function writeExport(view: OpenedView, file: string, context: CommandConte
   const [{ exportPage }, { readPage }] = await Promise.all([import('../../server/view/export-page.ts'), import('../../server/view/read-page.ts')]);
   const onProgress = (written: number) => context.note(`vf-view: ${bytesText(written)} written`);
   const options = { source: view.source, page: await readPage(packageRoot()), signal: context.signal, onProgress };
-  const { bytes, leftOut } = await writeOutput(file, (write) => exportPage(write, options), { flag: '--export', signal: context.signal });
-  const isStdout = file === '-';
-  if (!isStdout) context.saved = file;
-  if (!isStdout) process.stdout.write(`${file}\n`);
+  const { bytes, leftOut } = await writeOutput(file, (write) => exportPage(write, options), '--export');
+  const isPiped = isStdout(file);
+  if (!isPiped) context.saved = file;
+  if (!isPiped) process.stdout.write(`${file}\n`);
   for (const line of leftOut) context.note(`vf-view: left out: ${line}`);
   context.note(
-    `vf-view: ${plural(view.runs.length, 'run')} in ${bytesText(bytes)}${isStdout ? ' written to stdout' : '; open the file in a browser'}`,
+    `vf-view: ${plural(view.runs.length, 'run')} in ${bytesText(bytes)}${isPiped ? ' written to stdout' : '; open the file in a browser'}`,
   );
 }

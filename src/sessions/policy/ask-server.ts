@@ -4,7 +4,7 @@ import { HttpEndpoint } from '../../transport/http-endpoint.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import type { SettingNames } from '../setting-names.ts';
-import type { EndpointTarget } from './policy-target.ts';
+import { type EndpointTarget, keySettingOf } from './policy-target.ts';
 import { BASELINE } from './providers.ts';
 
 /** A running server lists its models at once, and the user should not wait minutes for one that is down. */
@@ -26,7 +26,11 @@ export async function askServer(target: EndpointTarget, { images = false, names,
     return { kind: 'chat', model, ...unknown, logProbsMode: 'none', chatOnlyBecause: 'the endpoint is configured as a chat endpoint' };
   }
   const { probeReplicas } = await import('../../clients/vllm-probe.ts');
-  const key = { ...(apiKey === null ? {} : { apiKey }), ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }) };
+  const key = {
+    keySetting: keySettingOf(target, names),
+    ...(apiKey === null ? {} : { apiKey }),
+    ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }),
+  };
   const probe = await probeReplicas({ baseUrls, model, headers, images, signal, ...key });
   return clientType === 'chat' && probe.kind === 'tokens'
     ? { ...probe, kind: 'chat', chatOnlyBecause: 'the endpoint is configured as a chat endpoint' }

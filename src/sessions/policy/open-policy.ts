@@ -15,7 +15,7 @@ import { openBaseline } from './open-baseline.ts';
 import { openAbsent, openNoPolicy } from './silent-policies.ts';
 import { embeddedModel } from './embedded-model.ts';
 import type { SettingNames } from '../setting-names.ts';
-import type { EmbeddedTarget, EndpointTarget, PolicyTarget } from './policy-target.ts';
+import { type EmbeddedTarget, type EndpointTarget, keySettingOf, type PolicyTarget } from './policy-target.ts';
 import { EMBEDDED } from './providers.ts';
 import { openChatApi } from '../../registry/open-chat-api.ts';
 
@@ -183,7 +183,17 @@ function notByTokensBecause(probe: PolicyProbe, environment: OpenPolicyOptions['
 async function openTokens(
   target: EndpointTarget,
   probe: PolicyProbe,
-  { maxRetries, maxConcurrent, maxWaitMs, environment, version = 0, cacheSalt, isEmbedded = false, vocabularySize: ids = null }: EndpointOptions,
+  {
+    maxRetries,
+    maxConcurrent,
+    maxWaitMs,
+    environment,
+    names,
+    version = 0,
+    cacheSalt,
+    isEmbedded = false,
+    vocabularySize: ids = null,
+  }: EndpointOptions,
 ): Promise<OpenedPolicy> {
   const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
   const { model, hasChatTemplate, chatOnlyBecause: _, dropsTools: __, chatsWithImages: ___, ...capabilities } = probe;
@@ -201,6 +211,7 @@ async function openTokens(
     ...(environment.images === undefined ? {} : { images: environment.images }),
     ...(target.apiKey === null ? {} : { apiKey: target.apiKey }),
     ...(target.keyVariable === null ? {} : { apiKeyVariable: target.keyVariable }),
+    keySetting: keySettingOf(target, names),
   });
   const facts = [
     'token ids in and out',

@@ -37,6 +37,8 @@ export interface EndpointTarget {
   readonly chosenBy: string;
   /** True for a policy that a request to a server names. @default false */
   readonly isOfRequest?: boolean;
+  /** What the caller sets to name the key's variable, for messages. @default the setting `apiKeyVar`, by the caller's name for it */
+  readonly keySetting?: string;
 }
 
 /** A model in this process. */
@@ -231,4 +233,9 @@ export function isLoopback(url: string): boolean {
 
 function nonEmpty(text: string | undefined): string | null {
   return text === undefined || text === '' ? null : text;
+}
+
+/** What the caller sets to name the variable that holds the server's key. */
+export function keySettingOf({ keySetting }: EndpointTarget, names: SettingNames): string {
+  return keySetting ?? names.name('apiKeyVar');
 }
