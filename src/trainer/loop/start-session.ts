@@ -86,6 +86,7 @@ export async function startSession(
     parts,
     backend: isUpdatedOnce ? null : session.backend,
   });
+  opened.defer(() => progress.close());
   if (checkpoint !== null) {
     for (const [name, part] of Object.entries(parts)) await part.loadState(`${checkpoint.directory}/parts/${name}`);
   }

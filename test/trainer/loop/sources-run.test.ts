@@ -314,7 +314,7 @@ describe('a source whose code fails', () => {
     const config = { rollouts: { scoring_timeout_s: 0.05 }, checkpoint: { every: 1 } };
     const outcome = await run({ createSource: mine({ saveState: saveState as never }), config });
     expect(outcome).toMatchObject({ ...corrected, reason: 'stopped', step: 0, message: expect.stringMatching(message) });
-    expect((await readdir(join(path, 'checkpoints'))).filter((name) => !name.endsWith('.tmp'))).toEqual([]);
+    expect(await readdir(join(path, 'checkpoints'))).toEqual([]);
     expect((await eventsOf(path)).filter(({ kind }) => kind === 'alarm')).toEqual([]);
   });
 
