@@ -160,6 +160,7 @@ describe('checkedSource', () => {
 
     it('takes those that the trained model can have sampled', async () => {
       expect((await own(() => ({}))).trajectories).toHaveLength(1);
+      expect((await own(() => ({ turnTokens: [1, 1], turnRewards: [0.5, null] }))).trajectories).toHaveLength(1);
     });
 
     it.each<[string, Own, RegExp]>([
@@ -181,6 +182,22 @@ describe('checkedSource', () => {
         ({ policy }) => ({ policy: { ...policy, version: '3' } }),
         /a version of own\/0 is "3"; it must be a whole number/,
       ],
+      ['a turn reward of NaN', () => ({ turnRewards: [NaN] }), /turnRewards\[0\] of own\/0 is NaN; a reward of a turn is a finite number, or null/],
+      ['a turn reward as text', () => ({ turnRewards: ['1'] }), /turnRewards\[0\] of own\/0 is 1; a reward/],
+      [
+        'more turn rewards than turns',
+        () => ({ turnRewards: [1, 2] }),
+        /turnRewards of own\/0 must be a list with one item for each of its 1 turns, got \[1,2\]/,
+      ],
+      ['turn rewards that are no list', () => ({ turnRewards: 1 }), /turnRewards of own\/0 must be a list/],
+      ['a turn with half a token', () => ({ turnTokens: [0.5, 1.5] }), /turnTokens of own\/0 must be a list of whole numbers/],
+      ['no segments', () => ({ segments: undefined }), /segments of own\/0 must be a list of \{ kind, text \}, got undefined/],
+      [
+        'a segment without a text',
+        () => ({ segments: [{ kind: 'model' }] }),
+        /segments\[0\] of own\/0 must be \{ kind, text \}.*got \{"kind":"model"\}/,
+      ],
+      ['a segment of another kind', () => ({ segments: [{ kind: 'user', text: 'a' }] }), /segments\[0\] of own\/0 .* a kind of model, prefill/],
     ])('refuses %s', async (_, change, message) => {
       await expect(own(change)).rejects.toThrow(message);
     });
