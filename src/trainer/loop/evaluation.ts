@@ -82,7 +82,7 @@ export class Evaluation {
     const seconds = isOnFile ? null : (performance.now() - startedAtMs) / 1000;
     const values = evaluationValues(trajectories);
     const by = playedBy(trajectories);
-    if (by === version) await this.#best.offer({ metric: 'reward_mean', step, version, value: values['reward_mean'] ?? null });
+    await this.#best.offer({ metric: 'reward_mean', step, version, value: values['reward_mean'] ?? null });
     const { evaluationSetup: setup } = this.#run;
     const playedWith = setup === undefined ? {} : { evaluation_setup: setup };
     this.#records.row({ kind: 'evaluation', step, values: { ...values, policy_version: by, ...playedWith, evaluation_seconds: seconds } });

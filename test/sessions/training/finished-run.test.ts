@@ -1,7 +1,11 @@
 /** `vf-train -R` of a finished run, with Node alone. */
+import { createHash } from 'node:crypto';
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, isAbsolute, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { finishedRun } from '../../../src/sessions/training/finished-run.ts';
+import type { TrainingSetup } from '../../../src/sessions/training/resolve-training.ts';
+import { someConfig } from '../../trainer/some-config.ts';
 import { finished, type RunFolder, TrainFolder } from '../../vllm/train-process.ts';
 
 const SETTINGS = ['evaluation.every=2', 'evaluation.examples=4', 'rollouts.repeat_pause_s=0', 'policy.embedded.threads=1'].flatMap((text) => [
@@ -123,5 +127,16 @@ describe('finishedRun', { timeout: 120_000 }, () => {
         .map(({ kind }) => kind),
     ).toEqual(['resumed', 'finished']);
     expect((await resume().ended).stderr).toContain('has already finished');
+  });
+
+  it('opens a run again that an earlier version marked as finished although it trained nothing', async () => {
+    const setup = { config: someConfig({ steps: 4 }), changes: [], resumeDirectory: run.path } as unknown as TrainingSetup;
+    const found = async () => (await finishedRun(setup))?.outcome.version ?? null;
+    expect(await found()).toBe(4);
+    edit(join('checkpoints', run.names('checkpoints').at(-1)!, 'checkpoint.json'), (text) => {
+      const { sha256: _, ...content } = { ...(JSON.parse(text) as Record<string, unknown>), version: 0 };
+      return JSON.stringify({ ...content, sha256: createHash('sha256').update(JSON.stringify(content)).digest('hex') });
+    });
+    expect(await found()).toBeNull();
   });
 });

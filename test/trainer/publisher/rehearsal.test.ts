@@ -1,8 +1,15 @@
+import { existsSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { LoraServerOptions } from '../../../src/trainer/publisher/lora-server.ts';
+import { PolicyVersions } from '../../../src/clients/policy-versions.ts';
+import { PublishError } from '../../../src/core/errors.ts';
+import { type PublishRehearsal, rehearsePublish } from '../../../src/trainer/publisher/rehearse-publish.ts';
 import { loraServer } from '../../loopback/lora-server.ts';
 import { nanoServer } from '../../server/policy/nano-server.ts';
 import { refusingUrl } from '../../transport/loopback.ts';
+import { someConfig } from '../some-config.ts';
+import { writeAdapter } from './adapter-files.ts';
 import { PublisherRun, type TestedServer } from './publisher-run.ts';
 
 const signal = new AbortController().signal;
@@ -55,6 +62,33 @@ describe('LoraServerPublisher.rehearse', () => {
       refused: [{ replica: low.url, message: expect.stringMatching(/Rank 4 exceeds.*limit of 2/) as string }],
     });
     expect((await rehearse({ baseUrls: [server.url, low.url], quorum: 2, maxRetries: 0 })).reason?.message).toMatch(/Rank 4 exceeds/);
+  });
+});
+
+describe('rehearsePublish', () => {
+  it.each(['taken', 'refused'])('leaves no folder of the adapter that it published, whether that was %s', async (outcome) => {
+    using own = new PublisherRun(server);
+    const directories: string[] = [];
+    const backend = {
+      capabilities: { dtype: 'float32' },
+      forward: async () => ({ logProbs: new Float32Array(1) }),
+      saveAdapter: async (directory: string) => {
+        directories.push(directory);
+        return writeAdapter(directory, {});
+      },
+    };
+    const publisher = {
+      clear: async () => {},
+      rehearse: async () => {
+        expect(directories.map((each) => existsSync(each))).toEqual([true]);
+        return { reason: outcome === 'taken' ? null : new PublishError('no room'), refused: [] };
+      },
+    };
+    const session = { backend, publisher, versions: new PolicyVersions({ version: 0, model: 'base' }), name: 'run' };
+    const rehearsal = { session, ids: Int32Array.of(1, 2), config: someConfig({}), adaptersDirectory: join(own.folder, 'adapters'), signal };
+    const rehearsed = rehearsePublish(rehearsal as unknown as PublishRehearsal);
+    await (outcome === 'taken' ? expect(rehearsed).resolves.toEqual([]) : expect(rehearsed).rejects.toThrow('cannot serve this run'));
+    expect(directories.map((each) => [basename(each), existsSync(each)])).toEqual([['run-check', false]]);
   });
 });
 
