@@ -16,7 +16,7 @@ export interface RoundCommands {
   readonly trainingRequest: (words: readonly string[]) => TrainingRequest;
   /** Throws ConfigError for words that the stage does not take. */
   readonly stageOptions: (stage: RoundStage, words: readonly string[]) => StageModelOptions;
-  /** Runs a command in a separate process. On a stop, passes the signal on, waits for the end, and throws CancelledError. */
+  /** Runs a command in a separate process. On a stop, passes the signal on, waits for the end, and throws CancelledError unless the command was done by then. */
   readonly run: (name: 'vf-train' | 'vf-rounds', words: readonly string[], options: RunOptions) => Promise<EndedCommand>;
   /** Prints this text for the user. */
   readonly print: (text: string) => void;
@@ -42,6 +42,8 @@ export interface StageContext {
   readonly secrets: Set<string>;
   /** Takes a line for the user. */
   readonly note: (line: string) => void;
+  /** The folder of what the stage wrote, once all of it is there: a signal then changes no exit code. @default null */
+  saved?: string | null;
 }
 
 /** The process that drives the rounds. */

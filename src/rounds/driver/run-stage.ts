@@ -28,7 +28,7 @@ const MISSING = {
 const DISTILLING: ReadonlySet<StageName> = new Set(['vet', 'rewrite', 'finalize']);
 
 /** Runs a stage and notes one line. Nothing is written unless all of it worked. */
-export async function runStage({ target, inputs, work }: StageWork, { note }: Pick<StageContext, 'note'>): Promise<void> {
+export async function runStage({ target, inputs, work }: StageWork, context: Pick<StageContext, 'note' | 'saved'>): Promise<void> {
   await assertWritable(target, inputs);
   const hashed = await hashInputs(inputs, {
     ...MISSING,
@@ -37,6 +37,7 @@ export async function runStage({ target, inputs, work }: StageWork, { note }: Pi
   const result = await work(hashed);
   await assertSame(hashed, target.stage);
   const { outputs, counts } = await writeStage(target, hashed, result);
+  context.saved = target.folder;
   const written = outputs.map(({ path, rows }) => `${countText(rows)} to ${path}`).join(', ');
   const lost = [
     ['rollouts_incomplete', 'incomplete rollout'],
@@ -47,7 +48,7 @@ export async function runStage({ target, inputs, work }: StageWork, { note }: Pi
   const counted = Object.entries(counts).map(([name, count]) => `${name} ${count}`);
   const isEmpty = outputs.every(({ rows }) => rows === 0);
   const why = result.why !== undefined ? `. ${result.why}` : isEmpty ? `; ${counted.join(', ')}` : '';
-  note(`vf-rounds ${target.stage}: ${[`${written}${place}`, ...lost].join('; ')}${why}`);
+  context.note(`vf-rounds ${target.stage}: ${[`${written}${place}`, ...lost].join('; ')}${why}`);
 }
 
 /** The manifest must not name contents that the stage did not read: the trace of a run grows until the run has ended. */

@@ -29,7 +29,10 @@ describe('runStage', () => {
       new ConfigError(`${path} changed while extract read it; wait until its run has ended, then run extract again`),
     );
     expect(readdirSync(folder)).toEqual(['trace.jsonl']);
+    // A Ctrl-C now ends the command; one after the files are written changes nothing.
+    expect(context.saved).toBeUndefined();
     await runStage({ target, inputs, work: async () => result }, context);
     expect(readdirSync(folder)).toContain('out.jsonl');
+    expect(context.saved).toBe(folder);
   });
 });

@@ -134,7 +134,7 @@ describe('finishedRun', { timeout: 120_000 }, () => {
     const found = async () => (await finishedRun(setup))?.outcome.version ?? null;
     expect(await found()).toBe(4);
     edit(join('checkpoints', run.names('checkpoints').at(-1)!, 'checkpoint.json'), (text) => {
-      const { sha256: _, ...content } = { ...(JSON.parse(text) as Record<string, unknown>), version: 0 };
+      const { sha256: _, ...content } = Object.assign(JSON.parse(text) as Record<string, unknown>, { version: 0 });
       return JSON.stringify({ ...content, sha256: createHash('sha256').update(JSON.stringify(content)).digest('hex') });
     });
     expect(await found()).toBeNull();

@@ -11,7 +11,7 @@ import { STOP_MESSAGE, UNDER_ROUNDS } from '../../command-line.ts';
 
 const HERE = fileURLToPath(import.meta.url);
 
-/** Its stderr is ours. A stop is passed on and waited for: then it throws CancelledError. */
+/** Its stderr is ours. A stop is passed on and waited for: then it throws CancelledError, unless the command was done by then. */
 export async function runOwn(name: string, words: readonly string[], { signal, onStart }: RunOptions): Promise<EndedCommand> {
   signal.throwIfAborted();
   const script = join(HERE, '../../..', `${name}${extname(HERE)}`);
@@ -24,6 +24,6 @@ export async function runOwn(name: string, words: readonly string[], { signal, o
   using _ = onAbort(signal, stop);
   if (child.pid !== undefined) onStart?.(child.pid);
   const [stdout] = await Promise.all([text(child.stdout!), once(child, 'close')]);
-  if (signal.aborted) throw new CancelledError(`Stopped during ${name}`, { cause: signal.reason });
+  if (signal.aborted && child.exitCode !== 0) throw new CancelledError(`Stopped during ${name}`, { cause: signal.reason });
   return { status: child.exitCode ?? child.signalCode!, stdout };
 }
