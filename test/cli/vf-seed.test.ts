@@ -170,8 +170,8 @@ describe('the way from worked solutions to a run', () => {
     const nll = metricsOf('seeded').flatMap((row) => (row['kind'] === 'step' ? [row['loss/sft/nll'] as number] : []));
     expect(nll[1]).toBeLessThan(nll[0]!);
 
-    // With a learning rate of next to nothing, the adapter in the end is the one that the run started from.
-    const small = ['--steps', '1', '-n', '2', '-r', '4', '--lr', '1e-12', '--set', 'evaluation.every=0', '--plain'];
+    // At a rate that moves no weight by more than 1e-7, the adapter in the end is the one that the run started from.
+    const small = ['--steps', '1', '-n', '2', '-r', '4', '--lr', '1e-7', '--set', 'evaluation.every=0', '--plain'];
     const laptop = ['search-r1', '--preset', 'laptop', ...small, '--set', `model.initial_adapter=${adapter}`, '-o', 'reinforced'];
     const second = await run('vf-train', laptop);
     expect({ status: second.status, stderr: second.status === 0 ? '' : second.stderr }).toEqual({ status: 0, stderr: '' });
