@@ -141,7 +141,9 @@ export async function runCommand(
     }, WIND_DOWN_MS).unref();
   });
   watchEnd(EXIT.failed, (how) => {
-    const advice = context.continueWith ? `continue this run with ${context.continueWith} --allow-changes` : 'run the command again';
+    const { continueWith = null } = context;
+    const allowing = continueWith?.includes(' --allow-changes') === true ? '' : ' --allow-changes';
+    const advice = continueWith === null ? 'run the command again' : `continue this run with ${continueWith}${allowing}`;
     context.note(`${name}: ${how}. Correct the code, then ${advice}`);
   });
   let code: number;

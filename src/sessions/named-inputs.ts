@@ -78,8 +78,15 @@ export function changedInputs(before: NamedInputs, now: NamedInputs, isOther: (k
   });
 }
 
-/** @param allow what the caller must do to go on with the new files, such as `add --allow-changes`; null if nothing allows it */
-export function otherInputsError(text: string, allow: string | null): ConfigError {
-  const goOn = allow === null ? '' : ` ${allow} to continue with the new ones,`;
-  return new ConfigError(`A resumed run must have the inputs that it began with, but ${text}. Restore the files,${goOn} or start a new run.`);
+/** A resumed run was refused because files that its settings name have other contents. Recorded as its base class. */
+export class OtherInputsError extends ConfigError {
+  /** False if nothing allows the new files. */
+  readonly isAllowable: boolean;
+
+  /** @param allow what the caller must do to go on with the new files, such as `add --allow-changes`; null if nothing allows it */
+  constructor(text: string, allow: string | null) {
+    const goOn = allow === null ? '' : ` ${allow} to continue with the new ones,`;
+    super(`A resumed run must have the inputs that it began with, but ${text}. Restore the files,${goOn} or start a new run.`);
+    this.isAllowable = allow !== null;
+  }
 }

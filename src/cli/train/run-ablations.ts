@@ -1,6 +1,6 @@
 /** `vf-train` on a file with `[[ablation]]`: plays its runs one after the other, each in a folder of its own, and ends with a table of what they reached. */
 import { basename } from 'node:path';
-import { ConfigError } from '../../core/errors.ts';
+import { ConfigError, type TrainingError } from '../../core/errors.ts';
 import { compareTrainings } from '../../reports/comparison/compare-trainings.ts';
 import { readComparedTrainings } from '../../reports/comparison/compared-training.ts';
 import { trainingComparisonMarkdown } from '../../reports/comparison/training-comparison-markdown.ts';
@@ -10,12 +10,14 @@ import { countText, durationText, meanText, plural } from '../../reports/text/nu
 import { displayPath, nearbyPath, ownCommand } from '../../reports/text/own-command.ts';
 import { paintFor } from '../../reports/text/paint.ts';
 import { escapeControls, jsonLine, printable } from '../../reports/text/terminal-text.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
 import type { TrainingComparison } from '../../schemas/training-comparison.ts';
 import { trainingComparisonToWire } from '../../schemas/training-comparison.ts';
 import { type TrainingSummary, trainingSummaryToWire } from '../../schemas/training-summary.ts';
 import { collectGarbage } from '../../sessions/engine/spare-memory.ts';
 import { usesEngine } from '../../sessions/policy/local-base.ts';
 import { concludeTraining } from '../../sessions/training/conclude-training.ts';
+import { OtherInputsError } from '../../sessions/named-inputs.ts';
 import { finishedRun } from '../../sessions/training/finished-run.ts';
 import type { PlannedAblation, PlannedTraining } from '../../sessions/training/plan-ablations.ts';
 import { runTraining } from '../../sessions/training/run-training.ts';
@@ -35,6 +37,8 @@ interface Asked {
 
 /** More runs than the writer of a sweep is likely to have meant. */
 const MANY_RUNS = 200;
+
+const ALLOW = '--allow-changes';
 
 export async function runAblations(ablations: readonly PlannedAblation[], asked: Asked): Promise<number> {
   const { given, context } = asked;
@@ -79,14 +83,21 @@ class AblationPlayer {
   /** Runs whose learning rate must change before they can continue. */
   readonly #diverged: PlannedTraining[] = [];
   #isInterrupted = false;
-  /** The command that continues the runs that have not finished. */
-  readonly #again: string;
+  /** True if a run continues only with --allow-changes: a module of the user must be corrected, or files have changed. */
+  #needsAllowing = false;
+  /** What the user must correct before the command helps. */
+  readonly #correct = new Set<string>();
 
   constructor(asked: Asked, all: readonly PlannedTraining[]) {
     this.#asked = asked;
-    this.#again = ownCommand('vf-train', [...asked.words, '-R']);
     this.#total = all.length;
     this.#left = all.filter(({ record }) => record.state !== 'finished').length;
+  }
+
+  /** The command that continues the runs that have not finished. */
+  get #again(): string {
+    const { words } = this.#asked;
+    return ownCommand('vf-train', [...words, '-R', ...(this.#needsAllowing && !words.includes(ALLOW) ? [ALLOW] : [])]);
   }
 
   /** Plays the runs that have not finished, then writes and prints the table. */
@@ -130,7 +141,7 @@ class AblationPlayer {
       process.stdout.write(context.redact(jsonLine({ ablations })));
     }
     if (this.#diverged.length > 0) this.#note(divergedText(this.#diverged, given.target!));
-    if (this.#code !== EXIT.done && !isUnderRounds()) this.#note(`finished runs are kept; continue the others with ${this.#again}`);
+    if (this.#code !== EXIT.done && !isUnderRounds()) this.#note(`finished runs are kept; ${this.#first()}continue the others with ${this.#again}`);
     return this.#isInterrupted ? EXIT.interrupted : this.#code;
   }
 
@@ -158,7 +169,10 @@ class AblationPlayer {
       }
       this.#code = EXIT.failed;
       context.report(error);
-      await directory.update(index, { state: 'failed', reason: context.redact(errorLine(error)) });
+      this.#noteNeeds(error);
+      // A run that stopped earlier and cannot continue yet has not failed for another reason.
+      const isRefused = error instanceof OtherInputsError && record.reason !== null;
+      await directory.update(index, isRefused ? {} : { state: 'failed', reason: context.redact(errorLine(error)) });
       return null;
     }
   }
@@ -186,13 +200,25 @@ class AblationPlayer {
     const { reason, message, resumeFlags = [], correct = null } = outcome;
     const ended: TrainingSummary = summary!;
     // Its flags would continue the run with settings of its own, in no group of the table.
-    if ((correct === null && resumeFlags?.includes('--allow-changes') === true) || ended.collapse !== undefined) this.#diverged.push(planned);
+    if ((correct === null && resumeFlags?.includes(ALLOW) === true) || ended.collapse !== undefined) this.#diverged.push(planned);
+    this.#noteNeeds({ correct, resumeFlags });
     if (reason === 'interrupted') this.#interrupt();
     if (reason === 'stopped' && this.#code === EXIT.done) this.#code = cost?.limitReached === true ? EXIT.costReached : EXIT.failed;
     const spent = cost === null ? {} : { usd: cost.usd };
     await directory.update(index, { state: reason, reason: message === null ? null : context.redact(message), ...spent });
     this.#note(endText(ended, totalSteps(setup.config)));
     return ended;
+  }
+
+  #noteNeeds(ended: unknown): void {
+    const { correct = null, resumeFlags = null } = fieldsOf(ended) as Partial<Pick<TrainingError, 'correct' | 'resumeFlags'>>;
+    if (correct !== null) this.#correct.add(correct);
+    const isAllowed = ended instanceof OtherInputsError ? ended.isAllowable : correct !== null && resumeFlags?.includes(ALLOW) === true;
+    if (isAllowed) this.#needsAllowing = true;
+  }
+
+  #first(): string {
+    return this.#correct.size === 0 ? '' : `correct ${[...this.#correct].map(displayPath).join(' and ')}, then `;
   }
 
   #interrupt(): void {

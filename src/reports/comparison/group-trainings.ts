@@ -1,7 +1,8 @@
 /** Trainings with equal settings but for the seed, as groups, and the settings in which the groups differ. */
 import { canonicalJson } from '../../core/canonical-json.ts';
-import { differingSettings, type RecordedSettings, seedlessSettings, settingLabels } from '../../core/setting-differences.ts';
+import { differingSettings, flattenedSettings, type RecordedSettings, seedlessSettings, settingLabels } from '../../core/setting-differences.ts';
 import { recordedRunName } from '../../schemas/run-name.ts';
+import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingGroup } from '../../schemas/training-comparison.ts';
 import type { ComparedTraining } from './compared-training.ts';
 import { evaluatedEnvironment } from '../../core/reward-scale.ts';
@@ -40,9 +41,15 @@ function environmentOf(runs: readonly ComparedTraining[]): Pick<Group, 'config' 
   return { config, environment: evaluatedEnvironment(config).id };
 }
 
-/** A run without a folder has those of another run of its ablation, with its own, by dotted key, over them. */
+/** A run without a folder has those of another run of its ablation that this one does not sweep, and its own by dotted key. */
 function settingsOf({ config, swept }: ComparedTraining, runs: readonly ComparedTraining[]): RecordedSettings {
   if (config !== null) return config;
   const sibling = runs.find((run) => run.config !== null && canonicalJson(Object.keys(run.swept)) === canonicalJson(Object.keys(swept)));
-  return { ...sibling?.config, ...swept };
+  return { ...(sibling?.config && withoutKeys(sibling.config, new Set(flattenedSettings(sibling.swept).map(([key]) => key)))), ...swept };
+}
+
+/** @param path of the table, with a dot at its end */
+function withoutKeys(settings: RecordedSettings, keys: ReadonlySet<string>, path = ''): RecordedSettings {
+  const kept = Object.entries(settings).filter(([name]) => !keys.has(`${path}${name}`));
+  return Object.fromEntries(kept.map(([name, value]) => [name, isObject(value) ? withoutKeys(value, keys, `${path}${name}.`) : value]));
 }

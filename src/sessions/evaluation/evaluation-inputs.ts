@@ -5,7 +5,7 @@ import { readMetadata } from '../../evaluate/run-records.ts';
 import { adapterDigests, baseDigests, moduleDigests, promptDigests } from '../../files/input-digests.ts';
 import { environmentIfFound } from '../../registry/find-environment.ts';
 import type { WireMetadata } from '../../schemas/results.ts';
-import { changedInputs, inputsIn, type NamedInputs, otherInputsError } from '../named-inputs.ts';
+import { changedInputs, inputsIn, type NamedInputs, OtherInputsError } from '../named-inputs.ts';
 import { embeddedModel } from '../policy/embedded-model.ts';
 import type { EvaluationContext, OpenedEvaluation } from './open-evaluation.ts';
 
@@ -72,9 +72,9 @@ export async function compareInputs(
   const isSame = canonicalJson(args) === canonicalJson(environmentArgs);
   const changed = changedInputs(before, inputs, (key) => !(key.startsWith('env_args') && isSame));
   const gone = changed.find(({ isGone }) => isGone);
-  if (gone !== undefined) throw otherInputsError(gone.text, null);
+  if (gone !== undefined) throw new OtherInputsError(gone.text, null);
   const refused = changed.find(({ key }) => key !== CORRECTED);
-  if (refused !== undefined && !allowChanges) throw otherInputsError(refused.text, `add ${names.name('allowChanges')}`);
+  if (refused !== undefined && !allowChanges) throw new OtherInputsError(refused.text, `add ${names.name('allowChanges')}`);
   for (const { key, text } of changed) {
     const what = key === CORRECTED ? `the module of the environment has changed since ${directory} began` : text;
     warn(`${what}; its rollouts on file keep the scores that they have`);

@@ -4,7 +4,7 @@ import { adapterDigests, baseDigests, isFile, moduleDigests, prefixDigest, promp
 import { environmentIfFound } from '../../registry/find-environment.ts';
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { WireTrainingRun } from '../../schemas/training-records.ts';
-import { type ChangedInput, changedInputs, inputsIn, type NamedInputs, otherInputsError } from '../named-inputs.ts';
+import { type ChangedInput, changedInputs, inputsIn, type NamedInputs, OtherInputsError } from '../named-inputs.ts';
 import { modelFolder } from '../policy/model-folder.ts';
 import { roleInputs } from '../roles/role-inputs.ts';
 import type { TrainingSetup } from './resolve-training.ts';
@@ -73,7 +73,7 @@ export async function compareInputs(
   const changed = changedInputs(before, inputs, isOther);
   const isFixed = ({ key, isGone }: ChangedInput) => key === BASE || isGone;
   const refused = changed.find(isFixed) ?? changed.find(({ key }) => key !== CORRECTED);
-  if (refused !== undefined && isFixed(refused)) throw otherInputsError(refused.text, null);
-  if (refused !== undefined && !allowsChanges) throw otherInputsError(refused.text, allow);
+  if (refused !== undefined && isFixed(refused)) throw new OtherInputsError(refused.text, null);
+  if (refused !== undefined && !allowsChanges) throw new OtherInputsError(refused.text, allow);
   return { inputs, changes: changed };
 }

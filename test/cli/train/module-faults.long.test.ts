@@ -1,6 +1,6 @@
 // @module-tag long
 /** A module of the user's that fails in a step: what vf-train says, and that the printed command works once the module is corrected. */
-import { copyFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { TrainFolder } from '../../vllm/train-process.ts';
@@ -66,5 +66,36 @@ describe('vf-train with a module that fails in a step', { timeout: 300_000 }, ()
     const resumed = await folder.start(printed![2]!.split(' '), ALONE).ended;
     expect([resumed.code, resumed.stderr]).toEqual([0, resumed.stderr]);
     expect(JSON.parse(resumed.stdout)).toMatchObject({ reason: 'finished', step: 3 });
+  });
+});
+
+describe('an ablation of which one arm has a module that fails in a step', { timeout: 300_000 }, () => {
+  it('continues by the printed command once the module is corrected, and keeps the reason while it is refused', async () => {
+    const path = join(folder.path, 'mine.ts');
+    const text = (advantage: string) =>
+      `export const createCredit = ({ bad }) => ({ assign: ({ step, groups }) => ({ advantages: groups.map((group) => group.map((_, i) => ${advantage})) }) });\n`;
+    const arms = '[[ablation]]\nname = "arms"\n[ablation.sweep]\n"algorithm.advantage.args" = [{ bad = false }, { bad = true }]\n';
+    writeFileSync(join(folder.path, 'arms.toml'), arms);
+    writeFileSync(path, text('bad && step > 1 ? NaN : i - 1.5'));
+    const words = ['arms.toml', ...WORDS.slice(1), '--set', 'environment.id=./toy.ts', '--set', 'algorithm.advantage.use=./mine.ts'];
+    const record = () => {
+      const parent = join(folder.path, 'train/ablations');
+      return JSON.parse(readFileSync(join(parent, readdirSync(parent)[0]!, 'ablation.json'), 'utf8')) as {
+        runs: { state: string; reason: string }[];
+      };
+    };
+    const printed = (stderr: string) => / continue the others with .*vf-train\S* (arms\.toml .*)\n/.exec(stderr)![1]!;
+    const first = await folder.start(words, ALONE).ended;
+    expect([first.code, first.stderr]).toEqual([1, expect.stringMatching(/finished runs are kept; correct \S*mine\.ts, then continue /)]);
+    const stopped = record().runs[1]!;
+    expect(stopped).toMatchObject({ state: 'stopped', reason: expect.stringMatching(/must be finite, got NaN/) });
+    writeFileSync(path, text('i - 1.5'));
+    const refused = await folder.start([...words, '-R'], ALONE).ended;
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringMatching(/mine\.ts changed.*add --allow-changes/)]);
+    expect(record().runs[1]).toEqual(stopped);
+    expect(printed(refused.stderr)).toBe(printed(first.stderr));
+    const resumed = await folder.start(printed(first.stderr).split(' '), ALONE).ended;
+    expect([resumed.code, resumed.stderr]).toEqual([0, resumed.stderr]);
+    expect(record().runs.map(({ state }) => state)).toEqual(['finished', 'finished']);
   });
 });
