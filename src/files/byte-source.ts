@@ -20,4 +20,6 @@ export interface ByteSource {
   open(name: string): Promise<ByteFile>;
   /** Rejects with an error whose `code` is `ENOENT` if nothing is there. */
   isFolder(): Promise<boolean>;
+  /** What changed in an adapter after it was written, in words; null if nothing did, or if that is unknown. @default unknown */
+  adapterFault?(): Promise<string | null>;
 }

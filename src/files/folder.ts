@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ByteFile, ByteSource } from './byte-source.ts';
 import { openRegularFile } from './regular-file.ts';
+import { adapterFault } from './written-files.ts';
 
 export class Folder implements ByteSource {
   readonly path: string;
@@ -22,5 +23,9 @@ export class Folder implements ByteSource {
 
   async isFolder(): Promise<boolean> {
     return (await stat(this.path)).isDirectory();
+  }
+
+  adapterFault(): Promise<string | null> {
+    return adapterFault(this.path);
   }
 }

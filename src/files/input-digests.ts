@@ -6,8 +6,8 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { jsonObjectAt } from './json-file.ts';
 import { readingError } from './place-error.ts';
 import { openRegularFile, readRegularFile, statIfThere, streamRegularFile } from './regular-file.ts';
+import { ADAPTER_FILES } from './written-files.ts';
 
-const ADAPTER_FILES = ['adapter_config.json', 'adapter_model.safetensors'];
 /** The files that write prompts. */
 const PROMPT_FILES = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja', 'chat_template.json'];
 /** The name of a module that Node imports. */

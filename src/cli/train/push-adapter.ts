@@ -1,6 +1,8 @@
 /** `--push`: uploads the adapter of a finished run with its model card. */
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { changedAdapterText } from '../../core/changed-adapter.ts';
+import { adapterFault } from '../../files/written-files.ts';
 import { packageVersion } from '../../data/package-root.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { HubPush } from '../../data/hub-push.ts';
@@ -61,6 +63,11 @@ export async function pushAdapter({ hub, which }: AdapterPush, { config, directo
   }
   if (adapter === null) {
     context.note('vf-train: the run has no adapter, so nothing was pushed');
+    return EXIT.failed;
+  }
+  const fault = await adapterFault(adapter);
+  if (fault !== null) {
+    context.note(`vf-train: nothing was pushed. ${changedAdapterText(adapter, fault)}`);
     return EXIT.failed;
   }
   if (!existsSync(join(adapter, 'README.md'))) context.note('vf-train: the adapter has no README.md, so it is pushed without a card');

@@ -12,6 +12,7 @@ import type { AdapterTensors } from '../training/trainer-types.ts';
 import { type AdaptedModule, adaptedModules } from './adapted-modules.ts';
 import { type AdapterSettings, assertTargeted, isNamed, readAdapterSettings } from './adapter-settings.ts';
 import { firstNames } from '../../core/first-names.ts';
+import { changedAdapterText } from '../../core/changed-adapter.ts';
 
 export const ADAPTER_CONFIG = 'adapter_config.json';
 export const ADAPTER_WEIGHTS = 'adapter_model.safetensors';
@@ -108,7 +109,7 @@ async function withWeights<T>(source: ByteSource, use: (path: string, file: Byte
   }
 }
 
-/** Rejects with EngineInputError unless the source is a folder. */
+/** Rejects with EngineInputError unless the source is a folder, whose files are as a training wrote them if it has a record of them. */
 export async function checkFolder(source: ByteSource): Promise<void> {
   const { path } = source;
   const remedy = 'pass the path of a PEFT directory';
@@ -118,6 +119,8 @@ export async function checkFolder(source: ByteSource): Promise<void> {
     throw new EngineInputError(`There is no adapter directory ${path}; ${remedy}`, { code: 'not_found', cause });
   });
   if (!isFolder) throw new EngineInputError(`${path} is a file, not an adapter directory; ${remedy}`);
+  const fault = (await source.adapterFault?.()) ?? null;
+  if (fault !== null) throw new EngineInputError(changedAdapterText(path, fault));
 }
 
 function unreadable(path: string, cause: unknown): EngineInputError {

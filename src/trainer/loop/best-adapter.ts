@@ -12,6 +12,7 @@ import type { RunRecords } from '../records/run-records.ts';
 import type { MetricsRow } from '../training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../training-session.ts';
 import { systemText } from '../../files/system-text.ts';
+import { adapterFault, writtenAdapter } from '../../files/written-files.ts';
 
 export interface BestAdapterParts {
   readonly run: Pick<TrainingRun, 'config' | 'directory' | 'evaluationSetup'>;
@@ -65,6 +66,8 @@ export class BestAdapter {
     const { best } = this.#paths;
     if (run.config.checkpoint.best === 'none') return;
     const kept = readBest(best);
+    const fault = kept === null ? null : await adapterFault(kept.adapter);
+    if (fault !== null) return this.#mend(kept!, fault);
     const rival = this.#rivalIn(kept);
     const measured = measuredVersions(this.#comparable).filter((each) => this.#isAsked(each) && this.#beatsStart(each));
     const isRecorded = rival === null || measured.some((each) => isSame(each, rival));
@@ -79,6 +82,20 @@ export class BestAdapter {
         ? 'best/ lacked the best adapter'
         : `best/ held the adapter of step ${kept.step}, whose measurement is not recorded`;
     records.report({ kind: 'note', message: `${before}: ${now}` });
+  }
+
+  /** Takes a damaged adapter from the checkpoint of its version. No other version replaces it: a user may still have a copy. */
+  async #mend(kept: BestVersion, fault: string): Promise<void> {
+    const { report } = this.#parts.records;
+    const found = await this.#inCheckpoint([kept]);
+    if (found !== null) await this.#keep(kept, (directory) => cp(found.adapter, directory, { recursive: true }));
+    const what = `best/ held a damaged adapter: ${fault}`;
+    if (found !== null) report({ kind: 'note', message: `${what}. It was taken from the checkpoint of step ${kept.step}` });
+    else
+      report({
+        kind: 'alarm',
+        message: `${what}, and no checkpoint has step ${kept.step} any more. Restore ${this.#paths.best} from a copy, or delete it: then the next measurement chooses it again`,
+      });
   }
 
   /** The first of these whose adapter a checkpoint has. */
@@ -152,7 +169,7 @@ export class BestAdapter {
     for (const path of [fresh, old]) await rm(path, { recursive: true, force: true });
     await mkdir(fresh);
     await save(`${fresh}/adapter`);
-    const { name, text } = bestRecord(found);
+    const { name, text } = bestRecord(found, await writtenAdapter(`${fresh}/adapter`));
     await replaceFile(`${fresh}/${name}`, (write) => write(Buffer.from(text)));
     await rename(best, old).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error;

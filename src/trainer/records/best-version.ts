@@ -5,6 +5,7 @@ import { jsonOrNull } from '../../schemas/json-or-null.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import type { MetricsRow } from '../training-observer.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
+import type { WrittenFile } from '../../files/written-files.ts';
 
 /** `reward_mean` of an evaluation, the higher the better; `validation_nll` of a validation, the lower the better. */
 export type BestMetric = 'reward_mean' | 'validation_nll';
@@ -25,9 +26,13 @@ export interface KeptBest extends BestVersion {
 
 const FILES: Readonly<Record<BestMetric, string>> = { reward_mean: 'evaluation.json', validation_nll: 'validation.json' };
 
-/** Name and text of the file with the figure. */
-export function bestRecord({ metric, step, version, value }: BestVersion): { readonly name: string; readonly text: string } {
-  return { name: FILES[metric], text: `${JSON.stringify({ step, ...(metric === 'reward_mean' ? { version } : {}), [metric]: value })}\n` };
+/** Name and text of the file with the figure and with what the adapter's files were. */
+export function bestRecord(
+  { metric, step, version, value }: BestVersion,
+  files: readonly WrittenFile[],
+): { readonly name: string; readonly text: string } {
+  const record = { step, ...(metric === 'reward_mean' ? { version } : {}), [metric]: value, files };
+  return { name: FILES[metric], text: `${JSON.stringify(record)}\n` };
 }
 
 /** The measurements among the rows that could choose the best version, the best first. */

@@ -2,14 +2,12 @@
 import { createHash } from 'node:crypto';
 import { open, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import { syncDirectory } from '../../files/json-lines.ts';
-import { readRegularFile, streamRegularFile } from '../../files/regular-file.ts';
-import { systemText } from '../../files/system-text.ts';
+import { readRegularFile } from '../../files/regular-file.ts';
+import { sumOf, unreadText, writtenFault } from '../../files/written-files.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { CheckpointSchema, type WireCheckpoint } from '../../schemas/training-records.ts';
 import type { CheckpointContent } from './checkpoints.ts';
-import { countText } from '../../core/count-text.ts';
 
 const MANIFEST = 'checkpoint.json';
 
@@ -45,17 +43,8 @@ export async function readManifest(directory: string): Promise<{ readonly value:
   if ('problem' in parsed) return { problem: `${MANIFEST} is invalid: ${parsed.problem}` };
   const { sha256: sum, ...content } = parsed.value;
   if (sha256(JSON.stringify(content)) !== sum) return { problem: `${MANIFEST} changed after it was written` };
-  for (const { path, ...expected } of content.files) {
-    const found = await sumOf(join(directory, path)).catch((error: unknown) => ({ problem: unreadText(path, error) }));
-    if ('problem' in found) return found;
-    if (found.bytes !== expected.bytes) return { problem: `${path} has ${countText(found.bytes)} bytes instead of ${countText(expected.bytes)}` };
-    if (found.sha256 !== expected.sha256) return { problem: `${path} changed after it was written` };
-  }
-  return parsed;
-}
-
-function unreadText(path: string, error: unknown): string {
-  return (error as NodeJS.ErrnoException).code === 'ENOENT' ? `${path} is missing` : `${path} cannot be read: ${systemText(error)}`;
+  const problem = await writtenFault(directory, content.files);
+  return problem === null ? parsed : { problem };
 }
 
 /** All files and folders under a folder, relative to it, with forward slashes, parents before their contents. */
@@ -73,18 +62,6 @@ async function pathsIn(directory: string, prefix = ''): Promise<{ files: string[
     found.files.push(...inner.files);
   }
   return found;
-}
-
-async function sumOf(path: string): Promise<{ bytes: number; sha256: string }> {
-  const hash = createHash('sha256');
-  let bytes = 0;
-  await pipeline(await streamRegularFile(path, { pieceBytes: 1 << 20 }), async (chunks: AsyncIterable<Buffer>) => {
-    for await (const chunk of chunks) {
-      bytes += chunk.length;
-      hash.update(chunk);
-    }
-  });
-  return { bytes, sha256: hash.digest('hex') };
 }
 
 function sha256(text: string): string {

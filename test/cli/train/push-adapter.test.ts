@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { pushAdapter } from '../../../src/cli/train/push-adapter.ts';
 import { HubPush } from '../../../src/data/hub-push.ts';
+import { writtenAdapter } from '../../../src/files/written-files.ts';
+import { bestRecord } from '../../../src/trainer/records/best-version.ts';
 import { someConfig } from '../../trainer/some-config.ts';
 import { type WritableHub, writableHub, WRITER } from '../../data/writable-hub.ts';
 import { TemporaryFolder } from '../eval/temporary-folder.ts';
@@ -41,6 +43,23 @@ describe('pushAdapter', () => {
     const adapters = { last: adapter('last'), best: adapter('best') };
     expect(await push('last', adapters)).toMatchObject({ code: 0, pushed: 'last' });
     expect(await push('best', adapters)).toMatchObject({ code: 0, pushed: 'best' });
+  });
+
+  it('uploads nothing if the adapter changed after it was written', async () => {
+    const best = adapter('best');
+    folder.write('evaluation.json', bestRecord({ metric: 'reward_mean', step: 1, version: 1, value: 1 }, await writtenAdapter(best)).text);
+    expect(await push('best', { last: null, best })).toMatchObject({ code: 0, pushed: 'best' });
+    hub.repositories.clear();
+    folder.write('best/adapter_config.json', JSON.stringify({ which: 'else' }));
+    expect(await push('best', { last: null, best })).toMatchObject({
+      code: 1,
+      pushed: null,
+      notes: [
+        expect.stringMatching(
+          /^vf-train: nothing was pushed\. The adapter in .* is damaged: best\/adapter_config\.json changed after it was written/,
+        ),
+      ],
+    });
   });
 
   it('uploads nothing in place of a best adapter that is not there', async () => {

@@ -55,6 +55,13 @@ describe.each(BUILDS)('norms (%s)', (build) => {
     );
   });
 
+  it('gives NaN, not zeros, for finite numbers whose squares overflow', () => {
+    const { kernels } = bench.clear();
+    const x = bench.matrix(new Float32Array(8).fill(2e34), 1, 8, 0);
+    kernels.rmsNorm(x.pointer, x.ld, bench.floats(new Float32Array(8).fill(1)), x.pointer, x.ld, 0, 1, 8, EPSILON);
+    expect(bench.read(x)).toEqual(new Float32Array(8).fill(NaN));
+  });
+
   it('gives the gradient of a row, or of each head of it, and adds to what is there', () => {
     fc.assert(
       fc.property(...anyArguments, (seed, m, d, gap, heads) => {

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -119,6 +119,26 @@ describe('BestAdapter', () => {
     expect([kept()?.step, said]).toEqual([1, []]);
     await best(2, 0.1, 2);
     expect(kept()).toMatchObject({ step: 2, value: 0.1 });
+  });
+
+  it('takes a damaged adapter from the checkpoint of its version, and keeps it with an alarm where no checkpoint has that version', async () => {
+    await offered(opened(), 2, 0.5);
+    const file = join(folder, 'best/adapter/adapter_config.json');
+    writeFileSync(file, '[]');
+    await opened().review();
+    const what = 'best/ held a damaged adapter: adapter/adapter_config.json changed after it was written';
+    expect(said.splice(0)).toEqual([
+      expect.stringContaining(`${what}, and no checkpoint has step 2 any more. Restore ${join(folder, 'best')} from a copy`),
+    ]);
+    expect(readFileSync(file, 'utf8')).toBe('[]');
+    hasCheckpoint = true;
+    mkdirSync(checkpoint());
+    writeFileSync(join(checkpoint(), 'adapter_config.json'), '{}');
+    await opened().review();
+    expect(said.splice(0)).toEqual([`${what}. It was taken from the checkpoint of step 2`]);
+    expect(readFileSync(file, 'utf8')).toBe('{}');
+    await opened().review();
+    expect(said).toEqual([]);
   });
 
   it('leaves the loss of the backend to the run', async () => {

@@ -20,7 +20,7 @@ describe('isBetter', () => {
 describe('readBest', () => {
   it.each([reward, loss])('reads what bestRecord writes: $metric', (best) => {
     using folder = new TemporaryFolder();
-    const { name, text } = bestRecord(best);
+    const { name, text } = bestRecord(best, []);
     folder.write(name, text);
     expect(readBest(folder.path)).toBeNull();
     mkdirSync(join(folder.path, 'adapter'));

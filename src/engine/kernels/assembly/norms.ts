@@ -25,7 +25,9 @@ function normalize(x: usize, w: usize, y: usize, d: i32, epsilon: f32): f32 {
     even = multiplyAdd(a, a, even);
     odd = multiplyAdd(b, b, odd);
   }
-  const factor: f32 = 1 / sqrt<f32>(sumOfLanes(f32x4.add(even, odd)) / <f32>d + epsilon);
+  const sum = sumOfLanes(f32x4.add(even, odd));
+  // A sum that overflowed would make every number 0 and every token as likely; times 0 it is NaN, which is an error by name.
+  const factor: f32 = 1 / sqrt<f32>(sum / <f32>d + epsilon) + sum * 0;
   const factors = f32x4.splat(factor);
   for (let i = 0; i < d; i += 4) v128.store(at(y, i), f32x4.mul(f32x4.mul(v128.load(at(x, i)), factors), v128.load(at(w, i))));
   return factor;
