@@ -1,5 +1,6 @@
 /** Collects the credentials of a request, so that they can be removed from the server's response. */
 import { isSecretName } from './redact.ts';
+import { percentDecoded } from './secret-spellings.ts';
 
 /** Placeholders for a key that is not needed; hiding these words would damage ordinary text. */
 const PLACEHOLDERS = new Set(['', 'EMPTY', 'empty', 'none', 'None', 'null', 'dummy', 'token', 'not-needed', 'no-key']);
@@ -29,19 +30,10 @@ export function headerCredentials(headers: Readonly<Record<string, string>>): st
 export function urlCredentials(text: string): string[] {
   const url = URL.parse(text);
   if (url === null) return [];
-  const [user, password] = [decoded(url.username), decoded(url.password)];
+  const [user, password] = [percentDecoded(url.username), percentDecoded(url.password)];
   return [
     ...(password === '' ? [] : [password, Buffer.from(`${user}:${password}`).toString('base64')]),
     ...(password === '' && user.length >= SHORTEST_WORD ? [user] : []),
     ...[...url.searchParams].filter(([name]) => isSecretName(name)).map(([, value]) => value),
   ].filter(isSecretValue);
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    // A stray percent sign: the text is not encoded.
-    return text;
-  }
 }

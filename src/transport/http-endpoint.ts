@@ -227,7 +227,10 @@ class Exchange implements Dispatcher.DispatchHandler {
 export function httpErrorText(method: string, url: string, status: number, body: Buffer | string, hide = (text: string) => text): string {
   // The slice avoids decoding a 64 MB error page. Secrets are hidden before the cut to 200: a truncated secret would not be recognised.
   const head = typeof body === 'string' ? body.slice(0, QUOTED_BYTES) : body.subarray(0, QUOTED_BYTES).toString('utf8');
-  const text = hide(head).slice(0, 200);
+  const hidden = hide(head);
+  // The end of a body that was cut may be the beginning of a secret.
+  const certain = body.length > QUOTED_BYTES ? Math.max(0, hidden.length - QUOTED_BYTES / 4) : 200;
+  const text = hidden.slice(0, Math.min(200, certain));
   const line = text
     .toWellFormed()
     .replace(/[\s\p{Cc}]+/gu, ' ')

@@ -1,4 +1,5 @@
 /** Keeps secrets out of messages, logs and files. Works on text, so that everything else stays byte for byte. */
+import { hideSpellings, secretSpellings } from './secret-spellings.ts';
 
 // Error messages may quote untrusted text. Both patterns take linear time, because they start at a character that their repeated part cannot match.
 const USER_INFO = /(?<=[a-z0-9+.-]:\/\/)[^\s/?#]*@/gi;
@@ -66,19 +67,13 @@ export function mapStrings<T>(data: T, replace: (text: string) => string): T {
   return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, mapStrings(value as unknown, replace)])) as T;
 }
 
-/** The text with every occurrence of a secret, plain or percent-encoded, replaced by `***`. Secrets of fewer than 4 characters are not replaced. */
+/** The text with every occurrence of a secret, in any of its spellings, replaced by `***`. Secrets of fewer than 4 characters are not replaced. */
 export function redactSecrets(text: string, secrets: readonly string[]): string {
   return secretRedactor(secrets)(text);
 }
 
 /** `redactSecrets` for many strings and the same secrets. */
 export function secretRedactor(secrets: readonly string[]): (text: string) => string {
-  const spellings = new Set(secrets.filter((secret) => secret.length >= SHORTEST_SECRET).flatMap((secret) => [secret, percentEncoded(secret)]));
-  // Longest first: otherwise a secret that contains another would be hidden only in part.
-  const ordered = [...spellings].toSorted((a, b) => b.length - a.length);
-  return (text) => ordered.reduce((redacted, secret) => redacted.replaceAll(secret, '***'), text);
-}
-
-function percentEncoded(secret: string): string {
-  return encodeURIComponent(secret.toWellFormed());
+  const spellings = secretSpellings(secrets.filter((secret) => secret.length >= SHORTEST_SECRET));
+  return (text) => hideSpellings(text, spellings);
 }
