@@ -1,4 +1,5 @@
 /** The target of the checks: a training configuration with vf-doctor's flags applied, or only the flags if there is none. */
+import { settingRemedy } from '../sessions/environment/environment-file.ts';
 import { ConfigError } from '../core/errors.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { urlCredentials } from '../transport/credentials.ts';
@@ -112,5 +113,5 @@ function bareTarget({ python, vllmPython, baseUrls, keyVariable }: DoctorFlags, 
 function keyOf(variable: string, variables: NodeJS.ProcessEnv): string {
   const key = variables[variable];
   if (key !== undefined && key !== '') return key;
-  throw new ConfigError(`The environment variable ${variable} holds no API key for the policy server; set it or put it in ./.env`);
+  throw new ConfigError(`The environment variable ${variable} holds no API key for the policy server; ${settingRemedy(variable)}`);
 }

@@ -38,6 +38,9 @@ is_cpu = cpu is not None or '+cpu' in (own or '') or ('__version__' in torch and
 print(json.dumps({'found': importlib.util.find_spec('vllm') is not None, 'version': own, 'isCpuBuild': bool(is_cpu)}))
 `;
 
+/** Python looks for the modules of a program of `-c` in the working directory first, which may be a stranger's folder with a `json.py`. */
+const NO_LOCAL_MODULES = "import sys; sys.path[:] = [folder for folder in sys.path if folder != '']\n";
+
 /** Throws ConfigError if there is no such Python or it has no vLLM. */
 export async function probePython(python: string, options: ProbePythonOptions): Promise<PythonVllm> {
   const found = await askPython<PythonVllm & { readonly found: boolean }>(python, PROGRAM, {
@@ -81,7 +84,7 @@ export function askPython<T extends object>(
       refuse(`it failed${said === '' ? '' : `: ${said}`}`, error);
     };
     try {
-      execFile(python, ['-c', program], options, ended);
+      execFile(python, ['-c', NO_LOCAL_MODULES + program], options, ended);
     } catch (error) {
       // Node reports some of the system's refusals by the callback and throws others.
       if (!isOfSystem(error)) throw error;

@@ -1,4 +1,5 @@
 /** Opens the policy server that a request names, as an evaluation does, and binds the environment's roles. */
+import { settingRemedy } from '../sessions/environment/environment-file.ts';
 import { Disposers } from '../core/disposers.ts';
 import type { Environment } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
@@ -83,7 +84,7 @@ function endpointOf(
   const apiKey = keyVariable === null ? null : variables[keyVariable] || null;
   if (apiKey === null && keyVariable !== null && isKeyNeeded) {
     throw new ConfigError(
-      `The environment variable ${keyVariable} (${field}.api_key_var) holds no API key in the server's process. Set it or put it in ./.env.`,
+      `The environment variable ${keyVariable} (${field}.api_key_var) holds no API key in the server's process; ${settingRemedy(keyVariable)}`,
     );
   }
   return {

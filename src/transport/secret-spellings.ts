@@ -96,9 +96,9 @@ function withStarts(text: string): { readonly text: string; readonly starts: Int
   for (const match of text.matchAll(ESCAPE)) {
     pieces.push(text.slice(at, match.index));
     while (at < match.index) starts[length++] = at++;
-    const character = unescaped(...match);
+    const character = unescaped(match[0], ...match.slice(1));
     pieces.push(character);
-    for (const _ of character.split('')) starts[length++] = at;
+    starts.fill(at, length, (length += character.length));
     at += match[0].length;
   }
   pieces.push(text.slice(at));

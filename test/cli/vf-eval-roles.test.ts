@@ -277,7 +277,7 @@ describe.concurrent('vf-eval and models by role', () => {
       ['--role', 'judge=policy'],
       'The policy extractive-baseline cannot play role judge: a built-in baseline plays this environment by fixed rules and answers nothing else.',
     ],
-    [['--role', 'judge=https://api.openai.com/v1'], 'The environment variable OPENAI_API_KEY holds no API key for role judge.'],
+    [['--role', 'judge=https://api.openai.com/v1'], 'The environment variable OPENAI_API_KEY holds no API key for role judge;'],
     [
       ['-a', '{"needed": true}'],
       'The environment has a role judge (scores how well an answer agrees with the reference answer), but no model is bound to it. Bind one, for example with --role judge=',

@@ -4,7 +4,7 @@ import type { CommandContext } from '../command-line.ts';
 import { ConfigError, describeError, stackTrace } from '../../core/errors.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import type { RolloutError } from '../../rollouts/rollout.ts';
-import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
+import { loadEnvironmentFile, settingRemedy } from '../../sessions/environment/environment-file.ts';
 
 /** Writes each failure of a server as one line with its causes; with -v also where each was thrown. */
 export function failureNotes(context: CommandContext): (error: unknown) => void {
@@ -46,7 +46,7 @@ export function readKey(variable: string | undefined, context: CommandContext): 
   const key = process.env[variable];
   if (key === undefined || key === '')
     throw new ConfigError(
-      `The environment variable ${variable} (--api-key-var) holds no API key; set it or put it in ./.env, or leave --api-key-var out`,
+      `The environment variable ${variable} (--api-key-var) holds no API key; ${settingRemedy(variable)}, or leave --api-key-var out`,
     );
   context.secrets.add(key);
   return key;

@@ -1,15 +1,32 @@
-/** `./.env`: environment variables in a file. Variables that the process already has take precedence. */
+/**
+ * `./.env`: environment variables in a file. Variables that the process already has take precedence. The folder may be a stranger's, and the variables go to child
+ * processes too, so the file sets only what this package reads: of NODE_OPTIONS, PYTHONPATH, LD_PRELOAD and PATH any would make a child run code of the folder.
+ */
 import { parseEnv } from 'node:util';
 import { ConfigError } from '../../core/errors.ts';
 import { readSmallFileSync } from '../../files/small-file.ts';
 import { systemText } from '../../files/system-text.ts';
+import { isSecretName } from '../../transport/redact.ts';
 import { decodeText } from '../../files/user-text.ts';
 
 const MOST_BYTES = 2 ** 20;
+/** Variables that the file may set, besides keys under a name such as `OPENAI_API_KEY`. Nothing that a child process finds code or commands by. */
+const SETTINGS =
+  /^(?:VF_\w+|HF_(?:ENDPOINT|HOME|HUB_CACHE|HUB_OFFLINE|TOKEN_PATH)|HUGGINGFACE_HUB_CACHE|(?:EMBEDDINGS|QDRANT|OPENSEARCH|SEARXNG)_URL|(?:SERPER|GOOGLE_CSE)_BASE_URL|GOOGLE_CSE_ID|CUDA_VISIBLE_DEVICES|(?:https?|all|no)_proxy|(?:HTTPS?|ALL|NO)_PROXY)$/;
 /** Password managers serve the file as a pipe, after a question to the user. */
 const PIPE_MS = 30_000;
 
-/** Adds the file's variables that `environment` lacks and returns their names. Empty values are ignored; a missing file adds none. */
+/** True for a variable that `.env` may set. The others of the file, which may be those of other programs, are ignored. */
+export function maySetInFile(name: string): boolean {
+  return SETTINGS.test(name) || isSecretName(name);
+}
+
+/** What to do about a variable that is not set. */
+export function settingRemedy(name: string): string {
+  return maySetInFile(name) ? `export it or put it in ./.env` : `export it (./.env sets only names such as ${name}_KEY)`;
+}
+
+/** Adds the file's variables that `environment` lacks and that the file may set, and returns their names. Empty values are ignored; a missing file adds none. */
 export function loadEnvironmentFile(path: string, environment: NodeJS.ProcessEnv): readonly string[] {
   let text: string;
   try {
@@ -27,7 +44,7 @@ export function loadEnvironmentFile(path: string, environment: NodeJS.ProcessEnv
     const strange = /[^\x21-\x7e]/u.exec(name)?.[0];
     if (strange !== undefined)
       throw new ConfigError(`A name in ${path} has the character ${codePoint(strange)}, so no variable would be set. Remove it`);
-    if (environment[name] !== undefined || value === undefined || value === '') continue;
+    if (!maySetInFile(name) || environment[name] !== undefined || value === undefined || value === '') continue;
     environment[name] = value;
     added.push(name);
   }

@@ -2,6 +2,7 @@
  * Resolves the policy from the caller's description, the endpoint registry and environment variables. Makes no connections.
  * Order: a URL, a provider, an alias that the model names, VF_BASE_URL, then the built-in baseline.
  */
+import { settingRemedy } from '../environment/environment-file.ts';
 import type { PolicyClient, StreamSetting } from '../../clients/policy-client.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { Price } from '../../core/price.ts';
@@ -223,7 +224,7 @@ async function modelWithoutServer(model: string, spec: PolicySpec, names: Settin
 }
 
 function missingKey(variable: string, source: string): ConfigError {
-  return new ConfigError(`The environment variable ${variable} (${source}) holds no API key; export it or put it in .env`);
+  return new ConfigError(`The environment variable ${variable} (${source}) holds no API key; ${settingRemedy(variable)}`);
 }
 
 export function isLoopback(url: string): boolean {

@@ -2,6 +2,7 @@
  * Decides which model plays each role of an environment, from its declarations and the user's settings. Reads the endpoint registry and environment
  * variables; makes no connections.
  */
+import { settingRemedy } from '../environment/environment-file.ts';
 import type { StreamSetting } from '../../clients/policy-client.ts';
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
@@ -187,7 +188,7 @@ function keyFrom(
   const key = variables[variable];
   if (key !== undefined && key !== '') return key;
   if (!isNeeded) return null;
-  throw new ConfigError(`The environment variable ${variable} holds no API key for role ${role}. Export it or put it in .env.`);
+  throw new ConfigError(`The environment variable ${variable} holds no API key for role ${role}; ${settingRemedy(variable)}`);
 }
 
 function assertUrl(role: string, text: string): void {

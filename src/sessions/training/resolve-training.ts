@@ -12,7 +12,7 @@ import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '..
 import { ALLOW_FLAG, assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
 import { modelWorld } from '../environment/model-world.ts';
-import { loadEnvironmentFile } from '../environment/environment-file.ts';
+import { loadEnvironmentFile, settingRemedy } from '../environment/environment-file.ts';
 import { variableName } from '../policy/endpoints.ts';
 import { assertWholeModel } from '../policy/assert-whole-model.ts';
 import { modelFolder } from '../policy/model-folder.ts';
@@ -292,5 +292,5 @@ function setup(
 function apiKeyFrom(variable: string, source: string, variables: NodeJS.ProcessEnv): string {
   const key = variables[variableName(variable, 'policy.api_key_var')];
   if (key !== undefined && key !== '') return key;
-  throw new ConfigError(`The environment variable ${variable} (policy.api_key_var, ${source}) holds no API key; export it or put it in .env`);
+  throw new ConfigError(`The environment variable ${variable} (policy.api_key_var, ${source}) holds no API key; ${settingRemedy(variable)}`);
 }

@@ -5,21 +5,21 @@ import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 describe('loadEnvironmentFile', () => {
   it('adds what is missing and leaves what is there', () => {
     using folder = new TemporaryFolder();
-    const path = folder.write('.env', 'A=from file\nB="quoted # text"\n# comment\nEMPTY=\nexport C=3\n');
-    const environment: NodeJS.ProcessEnv = { A: 'mine' };
-    expect(loadEnvironmentFile(path, environment)).toEqual(['B', 'C']);
-    expect(environment).toEqual({ A: 'mine', B: 'quoted # text', C: '3' });
+    const path = folder.write('.env', 'VF_A=from file\nVF_B="quoted # text"\n# comment\nVF_EMPTY=\nexport VF_C=3\n');
+    const environment: NodeJS.ProcessEnv = { VF_A: 'mine' };
+    expect(loadEnvironmentFile(path, environment)).toEqual(['VF_B', 'VF_C']);
+    expect(environment).toEqual({ VF_A: 'mine', VF_B: 'quoted # text', VF_C: '3' });
   });
 
   it('reads the first variable behind a byte order mark, and UTF-16 as PowerShell writes it', () => {
     using folder = new TemporaryFolder();
-    const text = 'VF_BASE_URL=http://127.0.0.1:9/v1\r\nB=ü\r\n';
+    const text = 'VF_BASE_URL=http://127.0.0.1:9/v1\r\nVF_MODEL=ü\r\n';
     const macOs = Buffer.from(text.replaceAll('\r\n', '\r'));
     const bigEndian = Buffer.from(`\ufeff${text}`, 'utf16le').swap16();
     for (const bytes of [Buffer.from(`\ufeff${text}`), Buffer.from(`\ufeff${text}`, 'utf16le'), bigEndian, macOs]) {
       const environment: NodeJS.ProcessEnv = {};
-      expect(loadEnvironmentFile(folder.write('.env', bytes), environment)).toEqual(expect.arrayContaining(['VF_BASE_URL', 'B']));
-      expect(environment).toEqual({ VF_BASE_URL: 'http://127.0.0.1:9/v1', B: 'ü' });
+      expect(loadEnvironmentFile(folder.write('.env', bytes), environment)).toEqual(expect.arrayContaining(['VF_BASE_URL', 'VF_MODEL']));
+      expect(environment).toEqual({ VF_BASE_URL: 'http://127.0.0.1:9/v1', VF_MODEL: 'ü' });
     }
   });
 

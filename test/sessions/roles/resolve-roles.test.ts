@@ -116,7 +116,7 @@ describe('resolveRoles', () => {
   test('a key may be missing only on this machine', async () => {
     expect((await judge({ use: 'near' })).player).toMatchObject({ apiKey: null });
     await expect(judge({ use: 'far' })).rejects.toThrow(
-      'The environment variable FAR_KEY holds no API key for role judge. Export it or put it in .env.',
+      'The environment variable FAR_KEY holds no API key for role judge; export it or put it in ./.env',
     );
   });
 
