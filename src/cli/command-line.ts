@@ -5,10 +5,10 @@
  * Exit codes: 0 done, 1 failed while running, 2 cannot run as asked (flag, argument, file, configuration), 3 stopped at the ceiling of its cost, 129 its terminal
  * closed, 130 interrupted, 143 terminated.
  */
-import { getSystemErrorMessage } from 'node:util';
 import { CancelledError, ConfigError, errorMessage, firstError, stackTrace, VfError } from '../core/errors.ts';
 import { countText } from '../core/count-text.ts';
 import { isDiskFull } from '../files/disk-full.ts';
+import { errnoText } from '../files/errno-text.ts';
 import { unmarked } from '../transport/quotes.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { withTransport } from '../transport/transport-settings.ts';
@@ -244,12 +244,11 @@ export function errorLine(
 ): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   if (error instanceof VfError) return oneLine(error.message);
-  const { errno, path, code } = error as NodeJS.ErrnoException;
+  const { path } = error as NodeJS.ErrnoException;
   if (isDiskFull(error))
     return oneLine(`the disk is full${path === undefined ? '' : ` (${path})`}; free some space and run ${continueWith ?? 'the command again'}`);
-  if (typeof errno === 'number' && errno < 0) {
-    return oneLine(`${getSystemErrorMessage(errno)}${path === undefined ? '' : `: ${path}`} (${code})`);
-  }
+  const said = errnoText(error, path);
+  if (said !== null) return oneLine(said);
   return oneLine(`unexpected ${error.name}: ${errorMessage(error)} (${hasVerbose ? '-v shows where; ' : ''}please report it)`);
 }
 

@@ -2,10 +2,10 @@
 import { once } from 'node:events';
 import { realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { getSystemErrorMessage } from 'node:util';
 import { openRegularFile, otherKind } from '../files/regular-file.ts';
 import { ConfigError } from '../core/errors.ts';
 import { isDiskFull } from '../files/disk-full.ts';
+import { errnoText } from '../files/errno-text.ts';
 import { replaceFile } from '../files/json-lines.ts';
 import { isRunFolder } from '../viewing/find-runs.ts';
 import { expectEnd } from './unexpected-end.ts';
@@ -83,9 +83,9 @@ async function isPage(path: string): Promise<boolean> {
 
 /** ConfigError for a place where no file can be created. Returns any other error unchanged. */
 function unwritable(error: unknown, { output, flag }: { readonly output: string; readonly flag: string }): unknown {
-  const { errno, code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
-  if (typeof errno !== 'number' || isDiskFull(error)) return error;
-  return new ConfigError(`Cannot create ${output} (${flag}): ${getSystemErrorMessage(errno)} (${code}). Name a file where you may write.`, {
+  const said = errnoText((error as Error).cause);
+  if (said === null || isDiskFull(error)) return error;
+  return new ConfigError(`Cannot create ${output} (${flag}): ${said}. Name a file where you may write.`, {
     cause: error,
   });
 }

@@ -5,12 +5,11 @@
 import { fstatSync, ftruncateSync, readSync, statSync, writeSync } from 'node:fs';
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { pipeline, type Readable } from 'node:stream';
-import { createGunzip } from 'node:zlib';
 import { ConfigError, ResultsError } from '../core/errors.ts';
 import { wellFormedJson } from '../schemas/well-formed-json.ts';
 import { isDiskFull } from './disk-full.ts';
 import { isLink, openRegularFile, streamRegularFile } from './regular-file.ts';
+import { isDamage, streamUnpacked, unpackError } from './packed-file.ts';
 import { removeLeftOvers, temporaryName } from './temporary-names.ts';
 import { systemText } from './system-text.ts';
 
@@ -27,7 +26,7 @@ export interface Line {
 
 /**
  * The lines of a file, one at a time. Splits only at line feeds, because JSON may contain other line separators. A missing file has no lines, unless
- * `remedy` says what to do then. With `isPacked`, the lines of a gzip file.
+ * `remedy` says what to do then. With `isPacked`, the lines of a packed file.
  */
 export async function* readLines(
   path: string,
@@ -38,8 +37,8 @@ export async function* readLines(
   let position = 0;
   let number = 1;
   try {
-    const bytes = await streamRegularFile(path, { pieceBytes: 1 << 18 });
-    for await (const chunk of (isPacked ? unpacked(bytes) : bytes) as AsyncIterable<Buffer>) {
+    const bytes = await (isPacked ? streamUnpacked : streamRegularFile)(path, { pieceBytes: 1 << 18 });
+    for await (const chunk of bytes as AsyncIterable<Buffer>) {
       let from = 0;
       for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
         const text = Buffer.concat([...held, chunk.subarray(from, at)]).toString('utf8');
@@ -56,6 +55,7 @@ export async function* readLines(
     const { code } = cause as NodeJS.ErrnoException;
     if (code === 'EISDIR')
       throw new ConfigError(`${path} is a folder${remedy === undefined ? ' where a file was. Restore the file.' : '; name a file in it'}`, { cause });
+    if (isDamage(cause)) throw unpackError(path, cause);
     if (code !== 'ENOENT') throw new ResultsError(`Could not read ${path}: ${systemText(cause)}`, { cause });
     // A file that is missing is created when the first line is written; through a link it would be created elsewhere.
     if (isLink(path))
@@ -64,11 +64,6 @@ export async function* readLines(
     return;
   }
   if (position > start) yield { text: Buffer.concat(held).toString('utf8'), number, start, end: position, isWhole: false };
-}
-
-/** Errors of the source and of a damaged file end the result. */
-function unpacked(source: Readable): Readable {
-  return pipeline(source, createGunzip(), () => {});
 }
 
 /** A line of a file by its place, or a new one by its text. */

@@ -1,7 +1,7 @@
 /** Files that are packed as a whole, which the end of their name says. They are read from start to end: no part of one can be read alone. */
 import { pipeline, type Readable, type Transform } from 'node:stream';
 import zlib from 'node:zlib';
-import { ConfigError } from '../core/errors.ts';
+import { ConfigError, ResultsError, thrownText } from '../core/errors.ts';
 import { streamRegularFile } from './regular-file.ts';
 
 /** Node unpacks zstd from 22.15 on. */
@@ -30,6 +30,11 @@ export async function streamUnpacked(path: string, options: { readonly pieceByte
 /** Tells whether zlib threw it because the bytes are not what they should be, or too few. */
 export function isDamage(error: unknown): boolean {
   return /^(?:Z_|ERR__|ZSTD_)/.test(String((error as NodeJS.ErrnoException | null)?.code));
+}
+
+/** @param also a further remedy @default none */
+export function unpackError(path: string, cause: unknown, also = ''): ResultsError {
+  return new ResultsError(`${path} is damaged and cannot be unpacked (${thrownText(cause)}). Restore it from a copy${also}.`, { cause });
 }
 
 function endOf(path: string): string {

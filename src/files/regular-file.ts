@@ -104,7 +104,7 @@ function checkKind(path: string, about: Stats): void {
 }
 
 /** What it is if it is neither a file nor a folder, with its article; null if it is one of these. */
-export function otherKind(about: Stats): string | null {
+export function otherKind(about: Pick<Stats, 'isFile' | 'isDirectory' | 'isFIFO' | 'isSocket'>): string | null {
   if (about.isFile() || about.isDirectory()) return null;
   return about.isFIFO() ? 'a pipe' : about.isSocket() ? 'a socket' : 'a device';
 }

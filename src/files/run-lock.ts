@@ -10,6 +10,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { namesIn } from './if-there.ts';
+import { assertOwnEntries } from './own-entries.ts';
 import { ConfigError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { processStart } from './process-start.ts';
@@ -48,9 +49,10 @@ export function releaseLocks(): void {
 
 /**
  * Locks the directory until disposed, or with `name` only that output in it. Throws ConfigError if a living process holds it, or a process on another machine, which
- * may be alive.
+ * may be alive, and for a directory with links or pipes in it (`assertOwnEntries`).
  */
 export async function lockRun(directory: string, name: string | null = null): Promise<RunLock> {
+  if (name === null) await assertOwnEntries(directory);
   const host = hostname().replace(/[^\w.-]/g, '_');
   const prefix = name === null ? PREFIX : `${PREFIX}.${name.replace(/[^\w.-]/g, '_')}`;
   const place = name === null ? directory : join(directory, name);

@@ -2,9 +2,9 @@
 import { existsSync } from 'node:fs';
 import { readdir, realpath } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
-import { getSystemErrorMessage } from 'node:util';
 import { countText } from '../core/count-text.ts';
 import { thrownText } from '../core/errors.ts';
+import { errnoText } from '../files/errno-text.ts';
 import type { RunKind } from './view-wire.ts';
 
 export interface FoundRun {
@@ -57,10 +57,10 @@ export async function findRuns(root: string): Promise<FoundRuns> {
 
 /** Null for a folder that was removed meanwhile. */
 function unreadText(error: unknown): string | null {
-  const { code, errno } = error as NodeJS.ErrnoException;
+  const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOENT' || code === 'ENOTDIR') return null;
   // The page and its exports name no path on this machine.
-  return errno === undefined ? thrownText(error) : `${getSystemErrorMessage(errno)} (${code})`;
+  return errnoText(error) ?? thrownText(error);
 }
 
 /** True if the folder is that of a run. */

@@ -5,6 +5,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import { createGunzip } from 'node:zlib';
 import { ConfigError } from '../core/errors.ts';
+import { isDamage } from '../files/packed-file.ts';
 
 /** A rollout of a million tokens is shorter. */
 export const MOST_LINE_BYTES = 32 * 2 ** 20;
@@ -67,8 +68,7 @@ async function unpack(
       }
     }
   } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException;
-    if (code?.startsWith('Z_') === true) throw new ConfigError(`${name} is damaged: it cannot be unpacked. Restore it from a copy.`, { cause });
+    if (isDamage(cause)) throw new ConfigError(`${name} is damaged: it cannot be unpacked. Restore it from a copy.`, { cause });
     throw cause;
   } finally {
     packed.destroy();

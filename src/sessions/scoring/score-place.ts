@@ -6,6 +6,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { journalPath, ScoreJournal, unfinishedScoring } from '../../evaluate/score-journal.ts';
 import { folderProblem } from '../../files/make-folder.ts';
 import { isInside } from '../../files/is-inside.ts';
+import { assertOwnEntries } from '../../files/own-entries.ts';
 import { placeError } from '../../files/place-error.ts';
 import { realPath } from '../../files/real-path.ts';
 import { hasLivingWriter, lockRun } from '../../files/run-lock.ts';
@@ -61,6 +62,8 @@ async function placeAt(directory: string, { digest, copyTo }: NewRun): Promise<S
   if (isTaken || existsSync(working)) {
     const begun = await unfinishedScoring(working);
     if (begun?.options === digest) {
+      // Not "busy", as a lock that is refused.
+      await assertOwnEntries(working);
       const lock = await lockOf(working);
       return lock === null ? busy : { working, directory, lock };
     }

@@ -20,6 +20,7 @@ import { trainingCost } from './training-cost.ts';
 import { differenceText } from '../../trainer/config/resume-config.ts';
 import { CurveLog } from '../../trainer/curves/curve-log.ts';
 import { openTensorboardFile } from '../../trainer/curves/tensorboard-file.ts';
+import { assertOwnEntries } from '../../files/own-entries.ts';
 import { openWandbFile, type WandbRun } from '../../trainer/curves/wandb-file.ts';
 import { readTrainingRun, TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import { changedText, readSettingHistory, SettingHistory, wholeSettings } from '../../trainer/records/setting-history.ts';
@@ -98,9 +99,10 @@ export async function runTraining(setup: TrainingSetup, host: TrainingHost): Pro
   return ended;
 }
 
-/** Of a run that is resumed. Throws ConfigError if a file that it names has changed or is gone. */
+/** Of a run that is resumed. Throws ConfigError if a file that it names has changed or is gone, or its folder has entries that lead elsewhere. */
 export async function comparedInputs(setup: TrainingSetup, { variables }: Pick<TrainingHost, 'variables'>): Promise<ComparedInputs> {
   if (setup.resumeDirectory === null) return { inputs: {}, changes: [] };
+  await assertOwnEntries(setup.resumeDirectory);
   return compareInputs(await readTrainingRun(setup.resumeDirectory), { setup, variables });
 }
 

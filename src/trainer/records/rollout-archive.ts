@@ -12,6 +12,7 @@ import { namesIn } from '../../files/if-there.ts';
 import { streamRegularFile } from '../../files/regular-file.ts';
 import { ResultsError } from '../../core/errors.ts';
 import { readLines, replaceFile } from '../../files/json-lines.ts';
+import { isDamage, unpackError } from '../../files/packed-file.ts';
 import { thinLine } from './trajectory-record.ts';
 import { systemText } from '../../files/system-text.ts';
 
@@ -90,7 +91,11 @@ export async function discardArchived(directory: string, step: number): Promise<
 }
 
 async function transformed(path: string, transform: Gunzip | Gzip, write: (bytes: Buffer) => Promise<void>): Promise<void> {
-  await pipeline(await streamRegularFile(path, { pieceBytes: 2 ** 18 }), transform, each(write));
+  await pipeline(await streamRegularFile(path, { pieceBytes: 2 ** 18 }), transform, each(write)).catch((cause: unknown) => {
+    throw isDamage(cause)
+      ? unpackError(path, cause, ', or delete the files of its step in that folder: a step that the run repeats is then sampled again')
+      : cause;
+  });
 }
 
 async function compress(directory: string, name: string): Promise<void> {

@@ -16,10 +16,12 @@ const MOST_COMPARED = 4096;
 
 type OnChange = (message: string, change: SettingChange) => void;
 
+type Rows = Readonly<Record<'rows' | 'sha256', unknown>>;
+
 export class TrainingRows {
   readonly #train: Dataset;
   readonly #onChange: OnChange;
-  #state: string | null = null;
+  #state: Rows | null = null;
 
   /** @param onChange gets a notice for the user. The run goes on, because the change may be a correction. */
   constructor(train: Dataset, onChange: OnChange) {
@@ -40,18 +42,21 @@ export class TrainingRows {
     this.#onChange(
       `The training rows of ${this.#train.name} have changed since the last checkpoint (${String(rows)} rows then, ${this.#train.length} now). ` +
         'The run continues with the new rows; some may come twice in this pass, and others not at all',
-      { key: 'environment.rows', before: rowsText(before), after: rowsText(fieldsOf(JSON.parse(this.#text()))) },
+      { key: 'environment.rows', before: rowsText(before), after: rowsText(this.#rows()) },
     );
   }
 
   #text(): string {
-    this.#state ??= JSON.stringify({ rows: this.#train.length, sha256: digestOf(this.#train) });
-    return this.#state;
+    return JSON.stringify(this.#rows());
+  }
+
+  #rows(): Rows {
+    return (this.#state ??= { rows: this.#train.length, sha256: digestOf(this.#train) });
   }
 }
 
 /** `50 with digest 0cee2717` */
-function rowsText({ rows, sha256 }: Readonly<Record<string, unknown>>): string {
+function rowsText({ rows, sha256 }: Partial<Rows>): string {
   return `${String(rows)} with digest ${String(sha256).slice(0, 8)}`;
 }
 

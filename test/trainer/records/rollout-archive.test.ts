@@ -144,7 +144,7 @@ describe('archiveRollouts', () => {
     const path = join(directory, 'step-000001.jsonl.gz');
     writeFileSync(path, readFileSync(path).subarray(0, 100));
     const [first, second] = await keptSteps(directory);
-    await expect(readKeptStep(first!)).rejects.toThrow(/Could not read .*step-000001\.jsonl\.gz: unexpected end of file/);
+    await expect(readKeptStep(first!)).rejects.toThrow(/step-000001\.jsonl\.gz is damaged and cannot be unpacked \(unexpected end of file\)/);
     expect(await readKeptStep(second!)).toHaveLength(4);
   });
 });
