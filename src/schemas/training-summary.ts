@@ -11,8 +11,11 @@ export type RewardAt = Camel<XStatic<typeof rewardAt>>;
 /** Losses in nats per token, the first, the last and the lowest. */
 const lossCurve = nullable(closed({ first: rewardAt, last: rewardAt, best: rewardAt }));
 
-/** A mean reward on held-out rows with its 95 % confidence interval, which is null for a single row. */
-const heldOutReward = closed({ step: count, value: number, low: numberOrNull, high: numberOrNull, rollouts: count });
+/** A mean reward on held-out rows with its 95 % confidence interval, which is null for a single row. `failed`: rollouts beyond `rollouts`, which have no reward; `unplayed`: of these, those in which the policy had no room for a first token; each is absent if there are none. */
+const heldOutReward = closed(
+  { step: count, value: number, low: numberOrNull, high: numberOrNull, rollouts: count },
+  { failed: count, unplayed: count },
+);
 export type HeldOutReward = Camel<XStatic<typeof heldOutReward>>;
 
 /** The object of `--json`. Fields may be added; existing ones keep their name and meaning. */

@@ -28,8 +28,10 @@ export interface CardFacts {
   readonly trained: string;
   /** Identifies this adapter among those of the run, in one sentence. */
   readonly which: string;
-  /** The mean reward of this adapter itself on rows that were not trained on; null if it was never evaluated. */
-  readonly figure: { readonly name: string; readonly value: number } | null;
+  /** The mean reward of this adapter itself on rows that were not trained on, and the rollouts that it leaves out; null if it was never evaluated. */
+  readonly figure: { readonly name: string; readonly value: number; readonly leftOut: string | null } | null;
+  /** Says that the policy of the run collapsed, in one paragraph; null if it did not. */
+  readonly collapsed: string | null;
   /** Settings that changed during the training, each with the steps of its values. */
   readonly changed: readonly string[];
   /** Curves of the run; empty ones are left out. */
@@ -44,7 +46,7 @@ export interface CardFacts {
 const MOST_ROWS = 12;
 
 export function modelCard(facts: CardFacts): string {
-  const { name, base, packageVersion, trained, which, changed, command } = facts;
+  const { name, base, packageVersion, trained, which, changed, command, collapsed, figure } = facts;
   const own = base.isBundled ? `${base.name}, the model that vf-search brings` : base.name;
   const link = base.hubId === null ? own : `[${base.hubId}](https://huggingface.co/${base.hubId})`;
   return [
@@ -54,6 +56,8 @@ export function modelCard(facts: CardFacts): string {
     '',
     `A LoRA adapter for ${link}, trained with vf-search ${packageVersion}: ${escaped(trained)}. ${which}`,
     '',
+    ...(collapsed === null ? [] : [escaped(collapsed), '']),
+    ...(figure === null || figure.leftOut === null ? [] : [`Its ${figure.name} of ${meanText(figure.value)} is the ${figure.leftOut}.`, '']),
     ...(changed.length === 0 ? [] : ['Settings changed during this training:', '', ...changed.map((text) => `- ${escaped(text)}`), '']),
     ...curves(facts),
     '## Command',
@@ -103,7 +107,7 @@ function modelIndex({ name, environmentId, base: { sees = false }, figure }: Car
     `          type: ${scalar(environmentId)}`,
     '        metrics:',
     '          - type: reward',
-    `            name: ${scalar(figure.name)}`,
+    `            name: ${scalar(figure.leftOut === null ? figure.name : `${figure.name} (${figure.leftOut})`)}`,
     `            value: ${figure.value}`,
   ];
 }

@@ -79,6 +79,18 @@ function results(
   const at = ({ step, value }: RewardAt) => `${meanText(value)} at ${countText(step)}`;
   const interval = (held: HeldOutReward) => intervalText(held) || '–';
   const held = heldOut === null ? [] : [heldOut.start, heldOut.end, heldOut.best];
+  const counts = (name: string, key: 'failed' | 'unplayed') =>
+    held.some((each) => each[key] !== undefined)
+      ? [
+          paint(
+            'yellow',
+            row(
+              name,
+              held.map((each) => `${each[key] ?? 0} of ${each.rollouts + (each.failed ?? 0)}`),
+            ),
+          ),
+        ]
+      : [];
   const atLoss = ({ step, value }: RewardAt) => `${figureText(value)} at ${countText(step)}`;
   const lossRow = (name: string, curve: typeof loss) => (curve === null ? [] : [row(name, [curve.first, curve.last, curve.best].map(atLoss))]);
   return [
@@ -88,6 +100,8 @@ function results(
     ...lossRow('validation loss', validationLoss),
     ...(reward === null ? [] : [row('training reward', [reward.first, reward.last, reward.best].map(at))]),
     ...(heldOut === null ? [] : [row(`${evaluationLabel} reward`, held.map(at)), paint('dim', row('  95 % interval', held.map(interval)))]),
+    ...counts('  no reward', 'failed'),
+    ...counts('  no room to play', 'unplayed'),
   ];
 }
 

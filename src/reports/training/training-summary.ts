@@ -18,6 +18,7 @@ import { lowerRate, totalSteps } from '../../trainer/config/training-schedule.ts
 import { metricValue, truncatedRollouts } from '../../trainer/training-observer.ts';
 import { CREDIT_PREFIX } from '../../trainer/credit.ts';
 import { creditMetrics } from './credit-metrics.ts';
+import { evaluatedRollouts } from './evaluated-rollouts.ts';
 import { type LossAt, supervisedCurves } from './supervised-curves.ts';
 
 export interface TrainingRecord {
@@ -215,8 +216,7 @@ function heldOutReward(evaluations: readonly MetricsRow[]): TrainingSummary['hel
   const known = evaluations.flatMap((row): HeldOutReward[] => {
     const value = metricValue(row, 'reward_mean');
     if (value === null) return [];
-    const rollouts = metricValue(row, 'rollouts') ?? 0;
-    return [{ step: row.step, value, low: metricValue(row, 'reward_low'), high: metricValue(row, 'reward_high'), rollouts }];
+    return [{ step: row.step, value, low: metricValue(row, 'reward_low'), high: metricValue(row, 'reward_high'), ...evaluatedRollouts(row) }];
   });
   return known.length === 0 ? null : { start: known[0]!, end: known.at(-1)!, best: highest(known), evaluations: known.length };
 }

@@ -8,6 +8,7 @@ import { isEnvironmentPath } from '../../registry/find-environment.ts';
 import { supervisedSteps, totalSteps } from '../../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import type { KeptBest } from '../../trainer/records/best-version.ts';
+import { collapseIn } from '../../trainer/records/collapse.ts';
 import { type ChangedSetting, changedText, type SettingHistory } from '../../trainer/records/setting-history.ts';
 import { evaluationAfter, evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { hideAddresses } from '../../transport/redact.ts';
@@ -15,6 +16,7 @@ import { shellCommand } from '../text/own-command.ts';
 import { escapeControls } from '../text/terminal-text.ts';
 import { trainedText } from './announce-run.ts';
 import { baseFacts } from './base-facts.ts';
+import { evaluatedRollouts, leftOutText } from './evaluated-rollouts.ts';
 import type { EvaluationLabel } from './evaluation-label.ts';
 import { metricValue } from '../../trainer/training-observer.ts';
 import { type CardColumn, type CardFacts, modelCard } from './model-card.ts';
@@ -96,7 +98,8 @@ function cardFacts({ step, what }: Which, options: DrawnCard): CardFacts {
     packageVersion: packageVersion(),
     trained: escapeControls(trainedText({ ...published, environment }, { name: base.name, changed })),
     which: `It is ${what} after step ${step} of ${totalSteps(config)}.`,
-    figure: value === null ? null : { name: heldOutTitle(evaluationLabel), value },
+    figure: value === null ? null : { name: heldOutTitle(evaluationLabel), value, leftOut: leftOutText(evaluatedRollouts(evaluation!)) },
+    collapsed: collapsedText(rows, step),
     changed: changed.map((each) => escapeControls(changedText(each))),
     columns: columnsOf(
       rows.filter((row) => row.step <= step),
@@ -110,6 +113,15 @@ function cardFacts({ step, what }: Which, options: DrawnCard): CardFacts {
 /** Of an environment that was given by its path, the last part: `toy` for `./tasks/toy.ts`. */
 function environmentName(id: string): string {
   return isEnvironmentPath(id) ? basename(id).replace(/\.[cm]?[jt]s$/, '') : id;
+}
+
+/** Null without a collapse. An adapter from before it is not concerned, but its run is. */
+function collapsedText(rows: readonly MetricsRow[], step: number): string | null {
+  const collapse = collapseIn(rows);
+  if (collapse === null) return null;
+  const when =
+    step < collapse.step ? 'The policy of this run collapsed after this adapter was made' : 'This adapter is from after a collapse of the policy';
+  return `${when}, at step ${collapse.step}: ${collapse.text}.`;
 }
 
 function columnsOf(rows: readonly MetricsRow[], label: EvaluationLabel): CardColumn[] {

@@ -16,7 +16,8 @@ const FACTS: CardFacts = {
   packageVersion: '1.2.3',
   trained: 'Qwen2.5-3B to play search-r1 on my_questions: GRPO on a LoRA of rank 16, 4 steps of 64 × 8 rollouts, lr 4e-5',
   which: 'It is the adapter after step 4 of 4.',
-  figure: { name: 'held-out reward', value: 0.75 },
+  figure: { name: 'held-out reward', value: 0.75, leftOut: null },
+  collapsed: null,
   changed: [],
   columns: [
     { title: 'training reward', isHeldOut: false, points: points([1, 0.25], [2, 0.5], [3, 0.5], [4, 1]) },

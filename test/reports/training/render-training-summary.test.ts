@@ -141,6 +141,18 @@ describe('renderTrainingSummary', () => {
     expect(lines[top + 5]!.trim()).toMatch(new RegExp(`^1 +${summary.steps}$`));
   });
 
+  it('counts under the held-out reward the rollouts that have none, and those that had no room to be played', () => {
+    const rows = trainingRows().map((row) =>
+      row.kind === 'evaluation' && row.step === 30
+        ? { ...row, values: { ...row.values, rollouts: 4, rollouts_failed: 5, rollouts_unplayed: 4 } }
+        : row,
+    );
+    const text = (of: readonly MetricsRow[]) =>
+      renderTrainingSummary(trainingSummary(trainingRecord({ rows: of })), { columns: 80, paint: noPaint, next: [] });
+    expect(text(rows)).toMatch(/^ {2}95 % interval.*\n {2}no reward {7}0 of \d+ +5 of 9 .*\n {2}no room to play 0 of \d+ +4 of 9 /m);
+    expect(text(trainingRows())).not.toMatch(/^ {2}no /m);
+  });
+
   it('gives a path in one piece, so that it can be copied', () => {
     const adapter = `/runs/${'a-long-name-'.repeat(9)}/adapter`;
     const summary = trainingSummary(trainingRecord({ outcome: { reason: 'finished', adapter } }));

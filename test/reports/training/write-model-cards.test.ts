@@ -72,6 +72,26 @@ describe('writeModelCards', () => {
     expect(configIn(bestAdapter)).toMatch(/\nlearning_rate = 5e-4/);
   });
 
+  it('says of each adapter whether it comes before or after the collapse of the policy, and which rollouts its reward leaves out', async () => {
+    const adapter = place('checkpoints/step-000030/adapter');
+    const bestAdapter = place('best/adapter');
+    const best = { metric: 'reward_mean', step: 10, version: 10, value: 0.9, adapter: bestAdapter } as const;
+    const rows = trainingRows().map((row) => {
+      if (row.kind === 'step' && row.step === 20)
+        return { ...row, values: { ...row.values, update_log_prob_before: -0.5, update_log_prob_after: -9 } };
+      if (row.kind !== 'evaluation' || row.step !== 30) return row;
+      return { ...row, values: { ...row.values, reward_mean: 0.25, rollouts: 4, rollouts_failed: 4, rollouts_unplayed: 4 } };
+    });
+    await writeModelCards(options({ adapter, best, rows }));
+    const collapse = 'at step 20: the update of step 20, at the learning rate 0.001, lowered the mean log-prob of texts of that step from -0.5 to -9';
+    expect(cardIn(adapter)).toContain(`\nThis adapter is from after a collapse of the policy, ${collapse}`);
+    expect(cardIn(bestAdapter)).toContain(`\nThe policy of this run collapsed after this adapter was made, ${collapse}`);
+    const left = 'mean of 4 of 8 rollouts; the others had no room to be played';
+    expect(cardIn(adapter)).toContain(`\nIts held-out reward of 0.250 is the ${left}.\n`);
+    expect(cardIn(adapter)).toContain(`name: "held-out reward (${left})"\n`);
+    expect(cardIn(bestAdapter)).not.toContain('rollouts; the others');
+  });
+
   it('writes nothing for a run without adapters, and no secret', async () => {
     await writeModelCards(options());
     expect(readdirSync(folder.path)).toEqual([]);
