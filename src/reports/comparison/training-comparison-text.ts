@@ -5,7 +5,7 @@ import type { ComparedTrainingRun, SeedEstimate, TrainingComparison, TrainingGro
 import { countText, durationText, intervalText, meanText, plural, usdText } from '../text/number-text.ts';
 import { displayPath } from '../text/own-command.ts';
 import { Report, type ReportView } from '../text/report.ts';
-import { clip, escapeControls } from '../text/terminal-text.ts';
+import { cellWidth, clip, escapeControls } from '../text/terminal-text.ts';
 import { differenceMethod, pText, signed, signedEstimate } from './comparison-text.ts';
 
 export function trainingComparisonText(comparison: TrainingComparison, title: string, view: ReportView): string {
@@ -14,6 +14,7 @@ export function trainingComparisonText(comparison: TrainingComparison, title: st
   report.title(title, `  ${escapeControls(comparisonSummary(comparison))}`);
   report.add(...table(comparison, report));
   report.section();
+  for (const group of groups) report.line(`${group.name} set`, isCut(group, report) ? groupText(group) : null);
   for (const group of groups) addGain(report, group);
   report.line('total', totalText(comparison));
   report.section();
@@ -76,9 +77,19 @@ function table({ groups }: TrainingComparison, { columns, paint }: ReportView): 
     const [first, end] = [start, last].map((estimate) => meanText(estimate?.value ?? null)) as [string, string];
     const figures = `${first.padStart(7)}${end.padStart(9)}   ${seedIntervalText(last).padEnd(17)}${coveredText(last).padEnd(13)}`;
     const trained = `${(gain === null ? '–' : signed(gain.value)).padStart(8)}${bestText(group).padStart(8)}`;
-    return `${paint('bold', name.padEnd(3))}${figures}${trained}   ${clip(escapeControls(groupText(group)), Math.max(12, columns - 71))}`;
+    return `${paint('bold', name.padEnd(3))}${figures}${trained}   ${clip(escapeControls(groupText(group)), settingsWidth(columns))}`;
   });
   return [paint('dim', clip(head, columns)), ...lines];
+}
+
+/** Of the last column. */
+function settingsWidth(columns: number): number {
+  return Math.max(12, columns - 71);
+}
+
+/** Its settings do not fit the table. */
+function isCut(group: TrainingGroup, { columns }: ReportView): boolean {
+  return cellWidth(escapeControls(groupText(group))) > settingsWidth(columns);
 }
 
 function addGain(report: Report, group: TrainingGroup): void {

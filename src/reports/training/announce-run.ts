@@ -43,7 +43,7 @@ export function trainedText(config: TrainingConfig, { name = basename(config.mod
   if (files.length === 0)
     return `${name} to play ${questions}: ${methodText(config)} on a LoRA of rank ${lora.rank}, ${rolloutSteps(config, changed)}`;
   const rate = rateText(sft.learningRate ?? config.optimizer.learningRate, sft.learningRate === null ? PEAK : 'sft.learning_rate', changed);
-  const supervised = `${plural(supervisedSteps(config), 'supervised step')} of ${plural(sft.batchSize, 'row')}, ${rate}`;
+  const supervised = `${plural(supervisedSteps(config), 'supervised step')} of ${sft.batchSize === 1 ? '' : 'up to '}${plural(sft.batchSize, 'row')}, ${rate}`;
   if (steps === 0) return `${name} on the demonstrations of ${files.join(', ')}: a LoRA of rank ${lora.rank}, ${supervised}`;
   return `${name} to play ${questions}: a LoRA of rank ${lora.rank}, ${supervised} (${files.join(', ')}), then ${methodText(config)}, ${rolloutSteps(config, changed)}`;
 }

@@ -16,7 +16,7 @@ export interface SeedCommandsOptions {
 
 /** A validation loss on fewer rows is meaningless. */
 const LEAST_FOR_VALIDATION = 20;
-/** The default of `sft.batch_size`; with fewer rows, a step would repeat them. */
+/** The default of `sft.batch_size`; with fewer rows, a step would be smaller than it says. */
 const BATCH_ROWS = 32;
 /** Stands for the path that `vf-train` prints as `adapter` at the end. */
 const ADAPTER = 'ADAPTER';

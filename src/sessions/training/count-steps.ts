@@ -22,7 +22,7 @@ export async function withSupervisedSteps(resolved: ResolvedConfig, laterRows?: 
   }
   if (sft.steps !== null) return resolved;
   const { training } = await readDemonstrations(config);
-  const steps = Math.ceil((sft.epochs * training.length) / sft.batchSize);
+  const steps = Math.ceil(sft.epochs * Math.ceil(training.length / sft.batchSize));
   return { ...resolved, config: { ...config, sft: { ...sft, steps } }, wire: { ...wire, sft: { ...wire.sft, steps } } };
 }
 

@@ -130,7 +130,7 @@ function supervisedFacts(config: Config): Fact[] {
   return [
     [
       'supervised',
-      `${steps} of ${plural(sft.batchSize, 'row')} of ${files.join(', ')}, learning rate ${settingNumber(sft.learningRate ?? optimizer.learningRate)}`,
+      `${steps} of ${sft.batchSize === 1 ? '' : 'up to '}${plural(sft.batchSize, 'row')} of ${files.join(', ')}, learning rate ${settingNumber(sft.learningRate ?? optimizer.learningRate)}`,
     ],
   ];
 }

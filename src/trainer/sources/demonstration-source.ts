@@ -1,4 +1,7 @@
-/** Supervised rows in passes over the data. Each pass has its own shuffled order and follows the last one without a break. Depends only on seed and step. */
+/**
+ * Supervised rows in passes over the data. Each pass has its own shuffled order; its last batch has the rows that are left, as in the Trainer of Hugging Face. Depends only on
+ * seed and step.
+ */
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -33,13 +36,17 @@ export class DemonstrationSource implements TrajectorySource {
 
   async take(step: number): Promise<TrajectoryBatch> {
     const { rows, batchSize } = this.#options;
-    const first = (step - 1) * batchSize;
-    const trajectories = Array.from({ length: batchSize }, (_, i) => {
-      const at = first + i;
-      const row = rows[this.#orderOf(Math.floor(at / rows.length))[at % rows.length]!]!;
-      // The same row may be twice in a batch that holds the end of a pass.
-      return { ...row, groupId: `${row.groupId}#${at}`, rolloutId: `${row.groupId}#${at}/0` };
-    });
+    const stepsOfPass = Math.ceil(rows.length / batchSize);
+    const pass = Math.floor((step - 1) / stepsOfPass);
+    const first = ((step - 1) % stepsOfPass) * batchSize;
+    const trajectories = this.#orderOf(pass)
+      .slice(first, first + batchSize)
+      .map((place, i) => {
+        const row = rows[place]!;
+        const at = pass * rows.length + first + i;
+        // Rows of one question, and of several passes, are groups of their own.
+        return { ...row, groupId: `${row.groupId}#${at}`, rolloutId: `${row.groupId}#${at}/0` };
+      });
     return { trajectories };
   }
 

@@ -162,6 +162,14 @@ describe('compareTrainings', () => {
     expect(pairs[0]!.seeds).toMatchObject({ ...pairedBySeed(a, b), pAdjusted: pairedBySeed(a, b)!.p });
   });
 
+  it('prints settings that do not fit the table whole below it', async () => {
+    const names = ['short', 'a run whose name alone is longer than the column of the settings has room for'];
+    const paths = names.map((name, i) => training({ rate: 0.1 * (i + 1), seed: 0, rewards: A[0]!, name }));
+    const text = flat(await textOf(paths));
+    expect(text).toContain(`B set ${names[1]} (lr 0.2) `);
+    expect(text).not.toContain('A set');
+  });
+
   it('compares rows by their means over seeds, whichever seeds and however many there are', async () => {
     const two = B.slice(0, 2).map((rewards, i) => training({ rate: 0.2, seed: 7 + i, rewards }));
     const { pairs } = await compared([...A.map((rewards, seed) => training({ rate: 0.1, seed, rewards })), ...two]);

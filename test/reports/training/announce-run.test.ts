@@ -35,10 +35,10 @@ describe('announcedLines', () => {
   it('say what supervised steps learn from, before rollouts or alone', () => {
     const sft = { data: '/somewhere/good.jsonl', steps: 12, batch_size: 4, learning_rate: 0.002 };
     expect(announced({ steps: 0, sft })[0]).toBe(
-      'trains     nano-base on the demonstrations of good.jsonl: a LoRA of rank 8, 12 supervised steps of 4 rows, lr 0.002',
+      'trains     nano-base on the demonstrations of good.jsonl: a LoRA of rank 8, 12 supervised steps of up to 4 rows, lr 0.002',
     );
     expect(announced({ steps: 5, sft })[0]).toMatch(
-      /nano-base to play .*: a LoRA of rank 8, 12 supervised steps of 4 rows, lr 0\.002 \(good\.jsonl\), then GRPO, 5 steps of \d+ × \d+ rollouts, lr 0\.001$/,
+      /nano-base to play .*: a LoRA of rank 8, 12 supervised steps of up to 4 rows, lr 0\.002 \(good\.jsonl\), then GRPO, 5 steps of \d+ × \d+ rollouts, lr 0\.001$/,
     );
     const unserved = { steps: 0, sft, policy: { embedded: null }, evaluation: { every: 0 }, backend: { kind: 'torch', python: 'py' } };
     expect(announced(unserved)[1]).toBe('with       PyTorch of py trains; without a policy server, nothing is played');

@@ -67,7 +67,7 @@ describe('trainingDryRun', () => {
     writeFileSync(data, `${JSON.stringify({ prompt: 'Who?', completion: ' I' })}\n`.repeat(8));
     const text = await dryRun(folder.path, ['-m', 'nano-base', '--sft', data, '--set', 'sft.batch_size=4']);
     expect(text).toMatch(/^policy +none: without a policy server, nothing is played$/m);
-    expect(text).toMatch(/^supervised +2 supervised steps of 4 rows of shown\.jsonl, learning rate /m);
+    expect(text).toMatch(/^supervised +2 supervised steps of up to 4 rows of shown\.jsonl, learning rate /m);
     expect(text).not.toMatch(/^(a step|loss|server needs) /m);
   });
 

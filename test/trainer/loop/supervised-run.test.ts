@@ -116,7 +116,7 @@ describe('validation', () => {
     expect(nll[0]).toBeCloseTo(Math.log(256), 5);
     expect(nll[2]).toBeLessThan(nll[1]!);
     const best = async () => JSON.parse(await readFile(join(path, 'best/validation.json'), 'utf8')) as object;
-    expect(await best()).toEqual({ step: 4, validation_nll: nll[2] });
+    expect(await best()).toMatchObject({ step: 4, validation_nll: nll[2] });
     expect(existsSync(join(path, 'best/adapter/unigram.json'))).toBe(true);
 
     path = await newRun(await mkdtemp(join(parent, 'worse-')));
@@ -159,7 +159,7 @@ describe('supervised steps and rollouts in one run', () => {
   it('take the supervised steps first, and rollouts go on from the same adapter', async () => {
     expect(await run({ config: { steps: 3 } })).toMatchObject({ reason: 'finished', step: 7, version: 7 });
     const rows = await steps('step');
-    expect(rows.map((each) => each['demonstrations'] ?? 0)).toEqual([4, 4, 4, 4, 0, 0, 0]);
+    expect(rows.map((each) => each['demonstrations'] ?? 0)).toEqual([4, 4, 2, 4, 0, 0, 0]);
     expect(rows.map((each) => each['rollouts'] ?? 0)).toEqual([0, 0, 0, 0, 12, 12, 12]);
     expect(rows[4]).toMatchObject({ sampled_version: 4, learning_rate: 0.01 });
     // The letters that were taught are likelier than in a base where all are alike.
@@ -172,10 +172,10 @@ describe('supervised steps and rollouts in one run', () => {
     expect(rows.map((each) => [each['demonstrations'] ?? 0, each['rollouts'] ?? 0])).toEqual([
       [4, 0],
       [4, 0],
-      [4, 0],
+      [2, 0],
       [4, 0],
       [4, 12],
-      [4, 12],
+      [2, 12],
     ]);
     const mixed = rows[4]!;
     const share = mixed['loss/sft/loss'] as number;

@@ -28,9 +28,9 @@ describe('DemonstrationSource', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('takes every row once in each pass, in batches that go on over the end of a pass', async () => {
-    const batches = await placesOf(new DemonstrationSource({ rows, batchSize: 3, seed: 4 }), 7);
-    expect(batches.every((batch) => batch.length === 3)).toBe(true);
+  it('takes every row once in each pass, the last batch of which has the rows that are left', async () => {
+    const batches = await placesOf(new DemonstrationSource({ rows, batchSize: 3, seed: 4 }), 9);
+    expect(batches.map((batch) => batch.length)).toEqual([3, 3, 1, 3, 3, 1, 3, 3, 1]);
     const all = batches.flat();
     const passes = [all.slice(0, 7), all.slice(7, 14), all.slice(14)];
     for (const pass of passes) expect(new Set(pass).size).toBe(7);
@@ -48,10 +48,10 @@ describe('DemonstrationSource', () => {
     expect(await placesOf(source(5), 5)).not.toEqual(inOrder);
   });
 
-  it('gives each row of a batch a group of its own, even where a batch larger than the data has it twice', async () => {
+  it('gives each row of a batch a group of its own, and a batch larger than the data each row once', async () => {
     const { trajectories } = await new DemonstrationSource({ rows, batchSize: 20, seed: 0 }).take(1);
-    expect(new Set(trajectories.map(({ groupId }) => groupId)).size).toBe(20);
-    expect(new Set(trajectories.map(({ rolloutId }) => rolloutId)).size).toBe(20);
+    expect(new Set(trajectories.map(({ groupId }) => groupId)).size).toBe(7);
+    expect(new Set(trajectories.map(({ rolloutId }) => rolloutId)).size).toBe(7);
   });
 
   it('needs no policy', () => {
