@@ -9,6 +9,7 @@ import { ConfigError, Random } from 'vf-search';
 import {
   type CreateSource,
   type DeclareRoles,
+  type PhasePlan,
   type PlayedRole,
   type SourceContext,
   type Trajectory,
@@ -58,6 +59,9 @@ class SelfPlaySource implements TrajectorySource {
   readonly #buffer: ProgramBuffer;
   readonly #replay: number;
 
+  /** All rollouts of the step that is being taken. */
+  #played: Trajectory[] = [];
+
   constructor(context: SourceContext, environment: SelfPlayEnv) {
     this.#context = context;
     this.#environment = environment;
@@ -68,6 +72,7 @@ class SelfPlaySource implements TrajectorySource {
   }
 
   async take(step: number, signal: AbortSignal): Promise<TrajectoryBatch> {
+    this.#played = [];
     const { trainProbes, trainPropose } = this.#settings;
     const proposals = await this.#propose(step, signal);
     const probed = await this.#probe(step, proposals, signal);
@@ -79,17 +84,15 @@ class SelfPlaySource implements TrajectorySource {
     const trained = [...(trainProbes ? probed.solutions : []), ...replayed];
     const solved = this.#settings.rewards === 'crsp' ? await this.#criticised(step, trained, signal) : null;
     const paid = this.#paid(proposals, valid);
-    const aside = [
-      ...(trainProbes ? [] : probed.solutions.map(({ trajectory }) => trajectory).filter(({ isUnpaid }) => isUnpaid !== true)),
-      ...(trainPropose ? [] : paid),
+    const trajectories = [
+      ...(trainPropose ? paid : []),
+      ...(solved?.solutions ?? trained.map(({ trajectory }) => trajectory)),
+      ...(solved?.critiques ?? []),
     ];
+    const returned = new Set([...trajectories, ...paid].map(({ ids }) => ids));
     return {
-      trajectories: [
-        ...(trainPropose ? paid : []),
-        ...(solved?.solutions ?? trained.map(({ trajectory }) => trajectory)),
-        ...(solved?.critiques ?? []),
-      ],
-      discarded: aside,
+      trajectories,
+      discarded: [...(trainPropose ? [] : paid), ...this.#played.filter(({ ids }) => !returned.has(ids))],
       attempts: 1,
       values: {
         ...proposalValues(proposals, valid, probed.solutions),
@@ -137,10 +140,7 @@ class SelfPlaySource implements TrajectorySource {
     };
     const planned = planProposals(this.#buffer, plan, this.#settings);
     const rows = planned.map(({ row }) => row);
-    const { trajectories } = await this.#context.play(
-      { step, phase: 'propose', role: 'propose', rows, rolloutsPerExample: 1, isPaidLater: true },
-      signal,
-    );
+    const { trajectories } = await this.#play({ step, phase: 'propose', role: 'propose', rows, rolloutsPerExample: 1, isPaidLater: true }, signal);
     if (given !== null) return Promise.all(given.map((record, i) => this.#given(`given-${step}-${i}`, record, signal)));
     return Promise.all(
       planned.map(async ({ row: { exampleId, info }, references: shown }, i) => {
@@ -207,7 +207,7 @@ class SelfPlaySource implements TrajectorySource {
 
   async #solved({ rows, ...plan }: { step: number; phase: string; rows: ReturnType<typeof probeRows> }, signal: AbortSignal): Promise<Solution[]> {
     const isPaidLater = this.#settings.rewards === 'crsp';
-    const { trajectories } = await this.#context.play({ ...plan, role: 'solve', rows, ...(isPaidLater ? { isPaidLater } : {}) }, signal);
+    const { trajectories } = await this.#play({ ...plan, role: 'solve', rows, ...(isPaidLater ? { isPaidLater } : {}) }, signal);
     const kinds = new Map(rows.map(({ exampleId, info }) => [String(exampleId), info.kind]));
     return trajectories.map((trajectory) => solutionOf(trajectory, kinds.get(rowIdOf(trajectory))!, this.#settings));
   }
@@ -217,7 +217,7 @@ class SelfPlaySource implements TrajectorySource {
     const { steps } = this.#context.config;
     const alphas = alphaSchedule(schedule === 'constant' ? steps : this.#own(step) - 1, steps);
     const play = async (phase: string, rows: ReturnType<typeof criticRows>, rolloutsPerExample: number) =>
-      (await this.#context.play({ step, phase, role: 'critique', rows, rolloutsPerExample, isPaidLater: true }, signal)).trajectories;
+      (await this.#play({ step, phase, role: 'critique', rows, rolloutsPerExample, isPaidLater: true }, signal)).trajectories;
     const rows = critics === 0 ? [] : criticRows(solutions, this.#settings);
     const first = critics === 0 ? [] : await play('critic', rows, critics);
     const retried = critics === 0 ? [] : await play('retry', retryRows(rows, first, this.#settings), 1);
@@ -239,6 +239,12 @@ class SelfPlaySource implements TrajectorySource {
         withReward(trajectory, bonuses === null ? reward : withBonuses(reward, measures, bonuses), { accuracy_of_probes: accuracy, ...measures }),
       ];
     });
+  }
+
+  async #play(plan: PhasePlan, signal: AbortSignal): Promise<TrajectoryBatch> {
+    const batch = await this.#context.play(plan, signal);
+    this.#played.push(...batch.trajectories);
+    return batch;
   }
 
   /** The number of a step without the supervised steps before the first one. */

@@ -131,9 +131,8 @@ export class MemoryRun {
       this.#step = step;
       if (update.applied > 0) await timer.measure('publish', () => this.#publish(step));
       budget.finishStep();
-      const { trajectories, discarded = [] } = batch;
       const seconds = { step_seconds: timer.totalSeconds, rollouts_seconds: timer.seconds('rollouts') };
-      observer.onTrained(step, { ...batchValues(trajectories, work, { version, discarded }), ...update.values, ...seconds });
+      observer.onTrained(step, { ...batchValues(batch, work, { version }), ...update.values, ...seconds });
       if (step % config.evaluation.every === 0 || step === config.steps || this.#isStopping) await this.#evaluate();
     }
   }

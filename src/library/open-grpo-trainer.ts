@@ -40,6 +40,7 @@ export interface GrpoTrainer<R extends Row = Row> extends AsyncDisposable {
   klDivergence(oldLogProbs: ArrayLike<number>, newLogProbs: ArrayLike<number>): number;
   /**
    * One step on the trajectories, `algorithm.epochs` × `algorithm.minibatches` updates of the weights, after which the sampler has the new ones.
+   * Rejects with ConfigError for a trajectory that nothing can have sampled, and for one that is given twice.
    * @param advantages one for each trajectory: a number, one for each turn, one for each token as a Float64Array, or null to leave it out. @default those that
    * their rewards give
    */

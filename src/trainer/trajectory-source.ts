@@ -14,6 +14,8 @@ export interface TrajectoryBatch {
   readonly trajectories: readonly Trajectory[];
   /** Rollouts that were played but are not trained on, such as groups that others replaced; the step's reward counts them. @default none */
   readonly discarded?: readonly Trajectory[];
+  /** Those that the figures of the step count. Set by the run: each played rollout once, wherever the source returned it. @default trajectories and discarded */
+  readonly played?: readonly Trajectory[];
   /** Number of times that the step was sampled; 0 if nothing was. @default 0 */
   readonly attempts?: number;
   /** Metrics of the source's own; those of a module are called `source/<name>`. @default none */
@@ -102,7 +104,7 @@ export interface RolloutStore {
   phases(): Promise<PhaseName[]>;
   /** Deletes the rollouts of a phase, which must not be open. Throws ResultsError if it cannot. */
   discard(step: number, phase?: string): Promise<void>;
-  /** Writes the rewards that rollouts of a complete phase got later, in place of earlier ones. Throws ResultsError if it cannot. */
+  /** Writes the rewards that a source gave to rollouts of a complete phase, in place of earlier ones. Throws ResultsError if it cannot. */
   pay(paid: readonly Trajectory[], step: number, phase?: string): Promise<void>;
 }
 

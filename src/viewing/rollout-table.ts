@@ -138,15 +138,15 @@ export class RolloutTable implements RowFigures {
     };
   }
 
-  /** Gives an unpaid rollout the reward and metrics of a line of its phase's rewards. Ignores those of other rollouts; false for a line that is none. */
+  /** Gives a rollout the reward and metrics of a line of its phase's rewards. Ignores those of other rollouts; false for a line that is none. */
   pay(bytes: Buffer, start: number, end: number): boolean {
     const finder = this.#finder;
     const group = finder.find(bytes, start, end) ? finder.string(FIELD.group_id) : null;
     const row = group === null ? null : this.find(group, finder.number(FIELD.rollout_index));
     const { reward, unpaid } = this.#numbers;
-    if (row !== null && (unpaid.at(row) === 1 || unpaid.at(row) === PAID)) {
+    if (row !== null && Number.isNaN(this.#codes.error.column.at(row))) {
       reward.set(row, finite(finder.number(FIELD.reward)));
-      unpaid.set(row, PAID);
+      unpaid.set(row, 0);
       this.#setMetrics(row, finder.object(FIELD.metrics));
     }
     return group !== null && this.#kinds.problem(finder) === null;
@@ -251,9 +251,6 @@ export class RolloutTable implements RowFigures {
     codes.set(row, name === null ? NaN : names.codeOf(name));
   }
 }
-
-/** In the column of unpaid rollouts: one that has got its reward. */
-const PAID = 2;
 
 /** Bytes of a digest: a number cannot hold more exactly. */
 const DIGEST_BYTES = 6;

@@ -9,6 +9,7 @@ import { ConfigError, ResultsError } from '../../src/core/errors.ts';
 import { type GrpoTrainer, openGrpoTrainer } from '../../src/library/open-grpo-trainer.ts';
 import { train } from '../../src/library/train.ts';
 import type { CreditFactory } from '../../src/trainer/credit.ts';
+import type { Trajectory } from '../../src/trainer/trajectory.ts';
 import { rowsOfStep } from '../../src/trainer/sources/rows-of-step.ts';
 
 const SETTINGS = {
@@ -135,6 +136,33 @@ describe('openGrpoTrainer', { timeout: 120_000 }, () => {
     expect(await trainer.updatePolicy(one, [1, -1, 1, -1])).toMatchObject({ unchanged: null });
     expect(trainer.step).toBe(before + 2);
     await expect(trainer.updatePolicy(one, [1])).rejects.toThrow(/^updatePolicy needs an advantage for each of the 4 trajectories, got 1\.$/);
+  });
+
+  it('refuses trajectories that nothing can have sampled, and a rollout that is given twice, as vf-train does of files and sources', async () => {
+    const given = await trainer.generate([trainer.environment.train.at(2)]);
+    const [one, ...others] = given as [Trajectory, ...Trajectory[]];
+    const logged = (change: (logProb: number) => number) => ({ ...one, logProbs: one.logProbs!.map(change) });
+    const step = trainer.step;
+    for (const [wrong, message] of [
+      [
+        logged(() => NaN),
+        /^updatePolicy cannot train on these trajectories: logProbs\[0\] of \S+\/0 is NaN; a log-prob is a finite number of at most 0\.$/,
+      ],
+      [logged(() => -Infinity), /logProbs\[0\] of \S+\/0 is -Infinity/],
+      [logged((logProb) => logProb + 100), /logProbs\[0\] of \S+\/0 is \d+/],
+      [{ ...one, ids: one.ids.map(() => 1e6) }, /ids\[0\] of \S+\/0 is 1000000, but the token ids of the trained model are 0 to/],
+      [{ ...one, targets: one.targets.slice(1) }, /trajectories\[0\] is not a trajectory as generate returns it: logProbs must have one value/],
+      [{ ...one, reward: NaN }, /the reward of \S+\/0 must be a finite number/],
+      [{ ...one, turnRewards: [5, 5, 5, 5, 5, 5, 5, 5, 5] }, /turnRewards of \S+\/0 must be a list with one item for each/],
+      [others[0], /it has the trajectory \S+\/1 twice\.$/],
+      [{ ...others[0], rolloutId: 'copy' }, /\S+\/1 is a copy of an earlier one; give it once, and a larger advantage\.$/],
+      [null, /trajectories\[0\] is not a trajectory as generate returns it: got null/],
+    ] as const)
+      for (const advantages of [[], [[1, -1, 1, -1]]])
+        await expect(trainer.updatePolicy([wrong as Trajectory, ...others], ...advantages)).rejects.toThrow(message);
+    one.logProbs![0] = 3;
+    await expect(trainer.updatePolicy(given)).rejects.toThrow(/logProbs\[0\] of \S+\/0 is 3/);
+    expect(trainer.step).toBe(step);
   });
 
   it('refuses what it cannot play as asked, and runs operations that are not awaited one after the other', async () => {

@@ -28,6 +28,8 @@ import type { ServedPolicy } from '../../trainer/publisher/served-policy.ts';
 import { batchValues } from '../../trainer/records/batch-values.ts';
 import { RolloutsInMemory } from '../../trainer/records/rollouts-in-memory.ts';
 import { sampleRollouts } from '../../trainer/sources/sample-rollouts.ts';
+import { batchProblem } from '../../trainer/sources/batch-problem.ts';
+import { PlayedRollouts } from '../../trainer/sources/played-rollouts.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
 import type { GenerateOptions, SteppedPolicy, UpdatedPolicy } from '../../trainer/stepped-policy.ts';
 import { isFinished, type Trajectory } from '../../trainer/trajectory.ts';
@@ -48,6 +50,7 @@ export class StepTrainer {
   readonly #parts: StepTrainerParts;
   readonly #credit: Credit;
   readonly #budget: TokenBudget;
+  readonly #played: PlayedRollouts;
   #step = 0;
   /** Grows with each step that changes the weights, and with each loaded checkpoint. */
   #version = 0;
@@ -60,6 +63,7 @@ export class StepTrainer {
     const { run, session } = parts;
     this.#parts = parts;
     this.#credit = openCredit(run.config, run.ownCredit ?? null);
+    this.#played = new PlayedRollouts(session.backend.adapter.vocabularySize);
     this.#budget = new TokenBudget(Math.min(run.config.backend.maxTokens, session.backend.capabilities.maxTokens));
   }
 
@@ -101,6 +105,7 @@ export class StepTrainer {
       report: ({ message }) => onNotice(message),
       signal,
     });
+    this.#played.add(plan, trajectories);
     return trajectories;
   }
 
@@ -122,6 +127,8 @@ export class StepTrainer {
   }
 
   async updatePolicy(trajectories: readonly Trajectory[], advantages?: ArrayLike<Advantage>): Promise<UpdatedPolicy> {
+    const problem = batchProblem({ trajectories }, 'generate') ?? copied(trajectories) ?? this.#played.unsampled(trajectories);
+    if (problem !== null) throw new ConfigError(`updatePolicy cannot train on these trajectories: ${problem}.`);
     const credit = advantages === undefined ? this.#credit : givenCredit(trajectories, advantages);
     return this.#next(() => this.#update(trajectories, credit));
   }
@@ -146,7 +153,7 @@ export class StepTrainer {
     this.#calls = 0;
     this.#budget.finishStep();
     if (update.applied > 0) await this.#serve(step > version ? step : version + 1, trajectories);
-    const metrics = { ...batchValues(trajectories, work, { version }), ...update.values };
+    const metrics = { ...batchValues({ trajectories }, work, { version }), ...update.values };
     return {
       loss: metrics['loss'] ?? null,
       klDiv: metrics['kl'] ?? null,
@@ -249,6 +256,13 @@ function checkGenerated(name: string, rows: readonly Row[], options: GenerateOpt
       throw new ConfigError(`${name} got the row ${id} twice, and both would give the same samples. Give it once, with a larger rolloutsPerRow.`);
     ids.add(id);
   }
+}
+
+/** Describes the first trajectory that has the tokens of an earlier one; null if there is none. */
+function copied(trajectories: readonly Trajectory[]): string | null {
+  const seen = new Set<Int32Array>();
+  const twice = trajectories.find(({ ids }) => seen.has(ids) || !seen.add(ids));
+  return twice === undefined ? null : `${twice.rolloutId} is a copy of an earlier one; give it once, and a larger advantage`;
 }
 
 /** The given advantages for the trajectories, one each, in place of those that the rewards give. */

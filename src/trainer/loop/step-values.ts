@@ -39,14 +39,14 @@ export function stepValues({
   progress,
   checkpoints,
 }: StepRecord): Record<string, number | null> {
-  const { trajectories, discarded = [], attempts = 0, values = {} } = batch;
+  const { attempts = 0, values = {} } = batch;
   const isOnFile = attempts > 0 && played.rollouts === 0;
   const report = served?.ok === true ? served.report : null;
   const [forward, backward, rollouts] = [timer.seconds('forward'), timer.seconds('backward'), timer.seconds('rollouts')];
   const sampled = attempts === 0 ? 0 : played.tokens;
   const { user, system } = process.cpuUsage(cpuAtStart);
   return {
-    ...batchValues(trajectories, work, { version, discarded }),
+    ...batchValues(batch, work, { version }),
     ...values,
     ...update.values,
     sequences_dropped: (work.values['sequences_dropped'] ?? 0) + (update.values['sequences_dropped'] ?? 0),

@@ -3,22 +3,18 @@ import { estimate } from '../../core/statistics.ts';
 import type { CreditedBatch, TrainingSequence } from '../credit.ts';
 import { RUBRIC_PREFIX, STOP_PREFIX, TASK_PREFIX } from './metrics.ts';
 import { isDemonstration, isFinished, isUnplayed, POLICY_ROLE, type Trajectory } from '../trajectory.ts';
+import type { TrajectoryBatch } from '../trajectory-source.ts';
 
 type Values = Record<string, number | null>;
 
-/** @param discarded rollouts that were played but are not trained on: the rewards count them */
-export function batchValues(
-  trajectories: readonly Trajectory[],
-  { groups, values }: CreditedBatch,
-  { version, discarded = [] }: { readonly version: number; readonly discarded?: readonly Trajectory[] },
-): Values {
+export function batchValues(batch: TrajectoryBatch, { groups, values }: CreditedBatch, { version }: { readonly version: number }): Values {
   const sequences = groups.flat().filter(({ targets }) => targets.length > 0);
   const demonstrations = sequences.filter((sequence) => sequence.isDemonstration);
   const trained = sequences.filter(({ isDemonstration: isShown, advantages }) => !isShown && advantages.some((advantage) => advantage !== 0));
-  const played = [...trajectories, ...discarded].filter((trajectory) => !isDemonstration(trajectory));
+  const played = countedIn(batch).filter((trajectory) => !isDemonstration(trajectory));
   const lengths = [...trained, ...demonstrations].map(({ trajectory }) => trajectory.ids.length);
   return {
-    ...(played.length === 0 ? {} : { ...playedValues(played, trained), ...ageValues(trajectories, version) }),
+    ...(played.length === 0 ? {} : { ...playedValues(played, trained), ...ageValues(batch.trajectories, version) }),
     ...values,
     ...(played.length === 0 ? {} : { groups_trained: groups.filter((group) => group.some((sequence) => trained.includes(sequence))).length }),
     ...(demonstrations.length === 0
@@ -26,6 +22,11 @@ export function batchValues(
       : { demonstrations: demonstrations.length, demonstration_tokens: sum(demonstrations.map(({ targets }) => targets.length)) }),
     sequence_length_max: most(lengths),
   };
+}
+
+/** The trajectories that the figures of a step count, those that are not trained on too. */
+export function countedIn({ trajectories, discarded = [], played }: TrajectoryBatch): readonly Trajectory[] {
+  return played ?? [...trajectories, ...discarded];
 }
 
 /** Ages of the rollouts that are trained on: those dropped for their age do not count. */

@@ -1,8 +1,9 @@
 /**
- * The rewards that a source paid when others had played: `step-000012.propose_rewards.jsonl` next to `step-000012.propose.jsonl`, whose rollouts have none. It is written
+ * The rewards that a source gave by `withReward`: `step-000012.propose_rewards.jsonl` next to `step-000012.propose.jsonl`, whose rollouts have none, or those of the rubric. It is written
  * as a whole when the source returns the step's batch, again after a resume. It is deleted before another rollout of its phase is written, so that its rewards are
  * those of the rollouts on file whenever the process is killed. For readers alone: a resumed run pays again.
  */
+import { rm } from 'node:fs/promises';
 import { ResultsError } from '../../core/errors.ts';
 import { readLines, replaceFile } from '../../files/json-lines.ts';
 import { parseWire } from '../../schemas/results.ts';
@@ -14,8 +15,9 @@ export function rewardsPath(path: string): string {
   return path.replace(/\.jsonl(?:\.thin)?((?:\.gz)?)$/, '_rewards.jsonl$1');
 }
 
-/** @param path of the phase's rollouts */
+/** Without any, the file goes. @param path of the phase's rollouts */
 export async function writePaidRewards(path: string, paid: readonly Trajectory[]): Promise<void> {
+  if (paid.length === 0) return rm(rewardsPath(path), { force: true });
   const lines = paid.map(({ rolloutId, groupId, index, reward, metrics }): WirePaidReward => {
     return { rollout_id: rolloutId, group_id: groupId, rollout_index: index, reward: reward!, metrics };
   });
@@ -34,7 +36,7 @@ export async function withPaidRewards(
     byId.set(parsed.value.rollout_id, parsed.value);
   }
   return rollouts.map((rollout) => {
-    const paid = rollout.isUnpaid === true ? byId.get(rollout.rolloutId) : undefined;
-    return paid === undefined ? rollout : withReward(rollout, paid.reward, paid.metrics);
+    const paid = byId.get(rollout.rolloutId);
+    return paid === undefined || rollout.error !== null ? rollout : withReward(rollout, paid.reward, paid.metrics);
   });
 }

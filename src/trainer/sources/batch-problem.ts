@@ -5,21 +5,24 @@ import { isSourceFileName } from '../records/source-files.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
 import type { TrajectoryBatch } from '../trajectory-source.ts';
 
-/** Describes the first fault of what `take` returned; null if there is none. */
-export function batchProblem(batch: TrajectoryBatch): string | null {
+/**
+ * Describes the first fault of what `take` returned; null if there is none.
+ * @param giver the function that gives trajectories as they must be
+ */
+export function batchProblem(batch: TrajectoryBatch, giver = 'play'): string | null {
   if (!isObject(batch)) return 'it must be { trajectories }';
   const { trajectories, discarded = [], attempts = 0, values = {} } = batch;
   for (const [name, list] of Object.entries({ trajectories, discarded })) {
-    if (!Array.isArray(list)) return `${name} must be a list of trajectories, as play returns them`;
+    if (!Array.isArray(list)) return `${name} must be a list of trajectories, as ${giver} returns them`;
     const wrong = list.findIndex((each) => trajectoryProblem(each) !== null);
-    if (wrong >= 0) return `${name}[${wrong}] is not a trajectory as play returns it: ${trajectoryProblem(list[wrong])}`;
+    if (wrong >= 0) return `${name}[${wrong}] is not a trajectory as ${giver} returns it: ${trajectoryProblem(list[wrong])}`;
     const unscored = list.find(({ reward }) => reward !== null && !Number.isFinite(reward));
     if (unscored !== undefined)
       return `the reward of ${unscored.rolloutId} must be a finite number, or null for a failed rollout; got ${typeof unscored.reward === 'number' ? unscored.reward : JSON.stringify(unscored.reward)}`;
     // A demonstration has no log-probs; a rollout without a reward is not one.
     const unpaid = list.find((each) => isDemonstration(each) && each.logProbs !== null);
     if (unpaid !== undefined)
-      return `the reward of ${unpaid.rolloutId} is null, although the rollout did not fail; keep the reward that play gave it, or give it another one with withReward(trajectory, reward)`;
+      return `the reward of ${unpaid.rolloutId} is null, although the rollout did not fail; keep the reward that ${giver} gave it, or give it another one with withReward(trajectory, reward)`;
   }
   const owed = trajectories.find(({ isUnpaid }) => isUnpaid === true);
   if (owed !== undefined)

@@ -51,25 +51,37 @@ export function checkedSource(
       checkRole(plan, module, { roles, config: context.config });
       played.add(plan);
       const batch = await context.play(plan, signal);
-      rollouts.add(plan, batch);
+      rollouts.add(plan, batch.trajectories);
       return batch;
     };
     const source = checkedMethods(created(createSource, { ...context, play }, module), module);
     return {
       async take(step, signal) {
         played.begin(step);
+        rollouts.begin(step);
         const batch = await own(`take(${step})`, module, () => source.take(step, signal), signal);
         played.end(step);
-        const problem = batchProblem(batch) ?? rollouts.problemOf(batch, step);
-        if (problem !== null) throw moduleFault(`take(${step}) of the source ${module} returned a wrong batch: ${problem}`, module);
-        for (const { paid, phase } of rollouts.paidIn(batch)) await context.store.pay(paid, step, phase);
-        return batch;
+        const wrong = (problem: string) => moduleFault(`take(${step}) of the source ${module} returned a wrong batch: ${problem}`, module);
+        const problem = batchProblem(batch);
+        if (problem !== null) throw wrong(problem);
+        const account = rollouts.account(batch, step);
+        if ('problem' in account) throw wrong(account.problem);
+        for (const { paid, phase } of account.phases) await context.store.pay(paid, step, phase);
+        return { ...batch, played: account.played, notes: [...(batch.notes ?? []), ...leftOutNotes(account)] };
       },
       needsPolicy: (step) => checkedNeed(() => source.needsPolicy(step), step, module),
       ...checkedState(source, { owner: 'source', module, limits: context.config.rollouts }),
       ...(source.close === undefined ? {} : { close: () => own('close', module, async () => source.close?.()) }),
     };
   };
+}
+
+function leftOutNotes({ leftOut, total }: { readonly leftOut: number; readonly total: number }): string[] {
+  return leftOut === 0
+    ? []
+    : [
+        `The source returned ${leftOut} of the ${total} rollouts that it played neither among trajectories nor among discarded. They are not trained on; the figures of the step count them.`,
+      ];
 }
 
 function created(createSource: CreateSource, context: SourceContext, module: string): TrajectorySource {

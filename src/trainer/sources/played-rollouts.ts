@@ -7,39 +7,59 @@ import { ownProblem } from './own-trajectory.ts';
 import { paidReward, type Trajectory } from '../trajectory.ts';
 import type { PhasePlan, TrajectoryBatch } from '../trajectory-source.ts';
 
-/** What makes a rollout the same: its tokens, who wrote them, and how it ended. */
+/** What makes a rollout the same: its tokens, who wrote them, its texts, and how it ended. */
 const SAME = [
   'ids',
   'targets',
   'logProbs',
   'versions',
   'promptLength',
+  'images',
+  'segments',
+  'turns',
   'turnTokens',
   'turnRewards',
   'weights',
   'staleWeight',
+  'stop',
   'isTruncated',
+  'isCut',
+  'error',
+  'usage',
 ] as const satisfies readonly (keyof Trajectory)[];
 type Same = (typeof SAME)[number];
+/** Of them, those of which one says "differ". */
+const PLURAL: readonly Same[] = ['ids', 'targets', 'logProbs', 'versions', 'images', 'segments', 'turns', 'turnTokens', 'turnRewards', 'weights'];
 
 interface Played {
   readonly step: number;
   readonly phase: string | undefined;
-  readonly isPaidLater: boolean;
   readonly recorded: Trajectory;
   /** Of `recorded` when it was played: a source could change it in place. */
   readonly reward: number | null;
   readonly metrics: string;
-  readonly error: string;
   readonly version: number;
   readonly values: Readonly<Record<Same, string>>;
+  /** The reward that `withReward` gave it, in the step that played it. */
+  paid?: number;
+}
+
+/** What became of the rollouts that a step played. */
+interface Account {
+  /** Of the batch, each rollout that was played once, and after them those that are in neither list. */
+  readonly played: readonly Trajectory[];
+  /** Of how many played ones how many are in neither list. */
+  readonly total: number;
+  readonly leftOut: number;
+  /** The rewards that `withReward` gave, under the recorded names; a phase without any has an empty list. */
+  readonly phases: readonly { readonly phase: string | undefined; readonly paid: readonly Trajectory[] }[];
 }
 
 export class PlayedRollouts {
   /** By each array that a copy shares with what `play` returned, however it is renamed. */
   readonly #byArray = new WeakMap<object, Played>();
   readonly #vocabularySize: number | null;
-  /** Of the steps that are being taken, for copies that share no array. */
+  /** Of the steps that are being taken. */
   readonly #bySteps = new Map<number, Played[]>();
 
   /** @param vocabularySize of the trained model; null if it is unknown */
@@ -47,53 +67,53 @@ export class PlayedRollouts {
     this.#vocabularySize = vocabularySize;
   }
 
+  /** From now on, what the step plays is accounted for. */
+  begin(step: number): void {
+    this.#bySteps.set(step, []);
+  }
+
   /** A source uses them in the step that plays, or later. */
-  add({ step, phase, isPaidLater = false }: PhasePlan, { trajectories }: TrajectoryBatch): void {
-    const played = trajectories.map((recorded): Played => {
-      const { reward, metrics, error, policy, ids, targets, logProbs } = recorded;
+  add({ step, phase }: Pick<PhasePlan, 'step' | 'phase'>, trajectories: readonly Trajectory[]): void {
+    for (const recorded of trajectories) {
+      const { reward, metrics, policy, ids, targets, logProbs } = recorded;
       const values = Object.fromEntries(SAME.map((name) => [name, printOf(recorded[name])])) as Record<Same, string>;
-      const one = {
-        step,
-        phase,
-        isPaidLater,
-        recorded: { ...recorded },
-        reward,
-        metrics: JSON.stringify(metrics),
-        error: JSON.stringify(error),
-        version: policy.version,
-        values,
-      };
+      const one = { step, phase, recorded: { ...recorded }, reward, metrics: JSON.stringify(metrics), version: policy.version, values };
       for (const array of [ids, targets, logProbs]) if (array !== null) this.#byArray.set(array, one);
-      return one;
-    });
-    this.#bySteps.set(step, [...(this.#bySteps.get(step) ?? []), ...played]);
-  }
-
-  /** Describes the first rollout of the step that differs from what was played, or that nothing can have sampled; null if there is none. */
-  problemOf({ trajectories, discarded = [] }: TrajectoryBatch, step: number): string | null {
-    const ofStep = Map.groupBy(this.#bySteps.get(step) ?? [], ({ recorded }) => recorded.rolloutId);
-    this.#bySteps.delete(step);
-    for (const each of [...trajectories, ...discarded]) {
-      const own = this.#playedOf(each);
-      const candidates = own === undefined ? (ofStep.get(each.rolloutId) ?? []) : [own];
-      if (candidates.length === 0) {
-        const problem = ownProblem(each, this.#vocabularySize);
-        if (problem !== null) return problem;
-      }
-      const problems = candidates.map((played) => difference(each, played));
-      if (problems.length > 0 && !problems.includes(null)) return problems[0]!;
+      this.#bySteps.get(step)?.push(one);
     }
-    return null;
   }
 
-  /** Those that are paid later and have a reward now, by phase, under their recorded names. */
-  paidIn({ trajectories, discarded = [] }: TrajectoryBatch): { readonly phase: string | undefined; readonly paid: readonly Trajectory[] }[] {
-    const paid = [...trajectories, ...discarded].flatMap((each) => {
-      const played = this.#playedOf(each);
-      const { reward, metrics } = each;
-      return played?.isPaidLater !== true || reward === null ? [] : [{ phase: played.phase, paid: { ...played.recorded, reward, metrics } }];
+  /** Describes the first trajectory that was changed to what nothing can have sampled; null if there is none. */
+  unsampled(trajectories: readonly Trajectory[]): string | null {
+    return firstOf(trajectories, (each) => {
+      const values = this.#playedOf(each)?.values;
+      return values !== undefined && SAME.every((name) => printOf(each[name]) === values[name]) ? null : ownProblem(each, this.#vocabularySize);
     });
-    return [...Map.groupBy(paid, ({ phase }) => phase)].map(([phase, members]) => ({ phase, paid: members.map((each) => each.paid) }));
+  }
+
+  /** The first rollout of the batch that differs from what was played, or that nothing can have sampled, described; without one, what became of the played ones. */
+  account({ trajectories, discarded = [] }: TrajectoryBatch, step: number): Account | { readonly problem: string } {
+    const ofStep = this.#bySteps.get(step) ?? [];
+    this.#bySteps.delete(step);
+    const byName = Map.groupBy(ofStep, ({ recorded }) => recorded.rolloutId);
+    /** Of copies the first that `withReward` paid, else the first. */
+    const found = new Map<object, Trajectory>();
+    for (const each of [...trajectories, ...discarded]) {
+      const shared = this.#playedOf(each);
+      const candidates = shared === undefined ? (byName.get(each.rolloutId) ?? []) : [shared];
+      const problems = candidates.map((played) => difference(each, played, step));
+      const played = candidates[problems.indexOf(null)];
+      const problem = played !== undefined ? null : (problems[0] ?? ownProblem(each, this.#vocabularySize));
+      if (problem !== null) return { problem };
+      const earlier = found.get(played ?? each);
+      if (earlier === undefined || (paidReward(earlier) === undefined && paidReward(each) !== undefined)) found.set(played ?? each, each);
+    }
+    const left = ofStep.filter((played) => !found.has(played));
+    const phases = [...Map.groupBy(ofStep, ({ phase }) => phase)].map(([phase, members]) => ({
+      phase,
+      paid: members.flatMap((played) => paidAs(played, found.get(played))),
+    }));
+    return { played: [...found.values(), ...left.map(({ recorded }) => recorded)], total: ofStep.length, leftOut: left.length, phases };
   }
 
   #playedOf({ ids, targets, logProbs }: Trajectory): Played | undefined {
@@ -105,27 +125,48 @@ export class PlayedRollouts {
   }
 }
 
-function difference(each: Trajectory, { reward, metrics, error, version, values }: Played): string | null {
+function firstOf<T>(items: readonly T[], problemOf: (item: T) => string | null): string | null {
+  for (const item of items) {
+    const problem = problemOf(item);
+    if (problem !== null) return problem;
+  }
+  return null;
+}
+
+/** The played rollout with the reward that it was given, under its recorded name; none without one. */
+function paidAs(played: Played, returned: Trajectory | undefined): Trajectory[] {
+  const paid = returned && paidReward(returned);
+  if (returned === undefined || paid === undefined) return [];
+  played.paid = paid;
+  return [{ ...played.recorded, reward: paid, metrics: returned.metrics }];
+}
+
+function difference(each: Trajectory, { reward, metrics, version, values, paid, ...played }: Played, step: number): string | null {
   const { rolloutId } = each;
   const given = paidReward(each);
   const changed = SAME.find((name) => printOf(each[name]) !== values[name]);
   if (changed !== undefined)
-    return `${changed} of ${rolloutId} differ${changed === 'promptLength' || changed === 'isTruncated' || changed === 'staleWeight' ? 's' : ''} from what play returned. ${RENAME}`;
-  if (JSON.stringify(each.error) !== error) return `the error of ${rolloutId} differs from what play returned. ${RENAME}`;
+    return `${changed} of ${rolloutId} ${PLURAL.includes(changed) ? 'differ' : 'differs'} from what play returned. ${RENAME}`;
   if (each.policy.version !== version) return `policy.version of ${rolloutId} differs from what play returned. ${RENAME}`;
   if (each.reward !== (given ?? reward))
     return `the reward of ${rolloutId} is ${each.reward}, but ${given === undefined ? `play returned ${reward}` : `withReward gave it ${given}`}. To change it, return withReward(trajectory, reward)`;
   if (given === undefined && JSON.stringify(each.metrics) !== metrics)
     return `the metrics of ${rolloutId} differ from what play returned. To change them, return withReward(trajectory, reward, metrics)`;
+  if (given !== undefined && played.step !== step && given !== paid)
+    return `${rolloutId} was played in step ${played.step}, and ${paid === undefined ? 'had no reward of withReward there' : `withReward gave it ${paid} there`}. Give a rollout its reward in the step that plays it, where the run records it`;
   return null;
 }
 
-const RENAME = 'A source may rename a rollout (rolloutId, groupId, role, task) and give it a reward by withReward, and change nothing else of it';
+const RENAME =
+  'A source may rename a rollout (rolloutId, groupId, index, role, task) and give it a reward by withReward, and change nothing else of it';
 
-/** Equal for equal values. Large arrays are not kept. */
+/** Equal for equal values. Large values are not kept. */
 function printOf(value: Trajectory[Same]): string {
-  if (!ArrayBuffer.isView(value)) return JSON.stringify(value) ?? 'none';
-  return createHash('sha256')
-    .update(new Uint8Array(value.buffer, value.byteOffset, value.byteLength))
-    .digest('base64');
+  if (ArrayBuffer.isView(value)) return digestOf(new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
+  const text = JSON.stringify(value) ?? 'none';
+  return text.length < 64 ? text : digestOf(text);
+}
+
+function digestOf(bytes: Uint8Array | string): string {
+  return createHash('sha256').update(bytes).digest('base64');
 }

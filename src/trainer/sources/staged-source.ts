@@ -1,6 +1,7 @@
 /** Runs sources one after the other, or at the same time: demonstrations first, then rollouts, then both if the supervised loss is mixed in. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { countedIn } from '../records/batch-values.ts';
 import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 
 export interface Stage {
@@ -23,6 +24,7 @@ export class StagedSource implements TrajectorySource {
     return {
       trajectories: batches.flatMap(({ trajectories }) => trajectories),
       discarded: batches.flatMap(({ discarded }) => discarded ?? []),
+      played: batches.flatMap(countedIn),
       attempts: batches.reduce((sum, { attempts }) => sum + (attempts ?? 0), 0),
       notes: batches.flatMap(({ notes }) => notes ?? []),
       // Only one source of a step has records: demonstrations have none.

@@ -35,7 +35,7 @@ const ROLLOUTS = [
 const CONFIG = someConfig({ algorithm: { advantage: { std: 'population', epsilon: 0 } } });
 const pass = passOver();
 const valuesOf = async (rollouts: readonly Trajectory[], version = 6) =>
-  batchValues(rollouts, await credits(CONFIG).assign(rollouts, pass), { version });
+  batchValues({ trajectories: rollouts }, await credits(CONFIG).assign(rollouts, pass), { version });
 
 const undefinedNames = (values: object, defined: readonly { readonly name: string }[]) => {
   const names = new Set(defined.map(({ name }) => name));
@@ -47,7 +47,7 @@ describe('batchValues', () => {
     const trajectories = [trajectory('a/0', { reward: 1, metrics: { em: 1 } }), trajectory('a/1', { reward: 0, metrics: { em: 0 } })];
     const discarded = [unpaid(trajectory('b/0', { metrics: { em: 1 } })), trajectory('b/1', { ...FAILED, ...none })];
     const work = await credits(CONFIG).assign(trajectories, pass);
-    const values = batchValues(trajectories, work, { version: 6, discarded });
+    const values = batchValues({ trajectories, discarded }, work, { version: 6 });
     expect(values).toMatchObject({ rollouts: 3, rollouts_failed: 1, failed: 0.25, reward_mean: 0.5, 'rubric/em': 2 / 3, sampled_tokens: 6 });
   });
 
@@ -164,7 +164,7 @@ describe('batchValues', () => {
   it('counts no group as trained whose tokens are all masked', async () => {
     const masked = ROLLOUTS.slice(0, 2).map((each) => ({ ...each, isTruncated: true }));
     const formed = await credits(someConfig({ rollouts: { truncated: 'mask' } })).assign(masked, pass);
-    expect(batchValues(masked, formed, { version: 6 })).toMatchObject({
+    expect(batchValues({ trajectories: masked }, formed, { version: 6 })).toMatchObject({
       groups: 1,
       groups_trained: 0,
       advantage_mean: null,

@@ -73,6 +73,19 @@ describe('rewards that are paid later', () => {
     expect(await rewards()).toEqual({ '1 propose live': [null] });
   });
 
+  it('replace those of the rubric too, but give a failed rollout none', async () => {
+    const error = { type: 'PolicyError', message: 'gone', retryable: true, source: 'policy' } as const;
+    const played = [trajectory('p/0', { reward: 3.55 }), trajectory('p/1', { reward: 1 }), trajectory('p/2', { reward: null, error })];
+    await using file = await store.open(1, 'solve');
+    for (const each of played) file.add(each);
+    await file.complete(1);
+    const failed = { ...played[2]!, reward: 9, error: null };
+    await store.pay([withReward(played[0]!, 9), failed], 1, 'solve');
+    expect(await rewards()).toEqual({ '1 solve live': [9, 1, null] });
+    await store.pay([], 1, 'solve');
+    expect(await rewards()).toEqual({ '1 solve live': [3.55, 1, null] });
+  });
+
   it('names a damaged line', async () => {
     await paidPhase(1, 'propose');
     appendFileSync(join(directory, 'step-000001.propose_rewards.jsonl'), '{"rollout_id":"p/2"}\n');

@@ -24,7 +24,11 @@ function opened(create: (context: SourceContext) => Partial<TrajectorySource>, {
     plans.push(plan);
     return { trajectories: [TRAJECTORY] } as unknown as TrajectoryBatch;
   };
-  const source = checkedSource(create as CreateSource, './mine.ts', { roles: roles ?? null })({ play, config } as unknown as SourceContext);
+  const source = checkedSource(create as CreateSource, './mine.ts', { roles: roles ?? null })({
+    play,
+    config,
+    store: { pay: async () => {} },
+  } as unknown as SourceContext);
   return { source, plans, take: (step = 1, signal = new AbortController().signal) => source.take(step, signal) };
 }
 
@@ -36,7 +40,7 @@ const returning = (batch: unknown) => taking(() => batch);
 describe('checkedSource', () => {
   it('passes on a plan and a batch that are right, in every step', async () => {
     const { take, plans } = playing({ phase: 'look-2', role: 'eye', rolloutsPerExample: 2 });
-    expect(await take(1)).toEqual({ trajectories: [TRAJECTORY] });
+    expect(await take(1)).toEqual({ trajectories: [TRAJECTORY], played: [TRAJECTORY], notes: [] });
     await take(2);
     await take(2);
     expect(plans.map(({ step }) => step)).toEqual([1, 2, 2]);
@@ -254,9 +258,96 @@ describe('checkedSource', () => {
       ],
       ['weights', (played) => ({ ...played, weights: Float64Array.of(1, 1) }), 'weights of b/0 differ from what play returned'],
       ['truncation', (played) => ({ ...played, isTruncated: true }), 'isTruncated of b/0 differs from what play returned'],
+      ['texts', (played) => ({ ...played, segments: [{ kind: 'model', text: 'forged' }] }), 'segments of b/0 differ from what play returned'],
+      [
+        'texts in place',
+        inPlace(({ segments }) => Object.assign(segments[0]!, { text: 'forged' })),
+        'segments of b/0 differ from what play returned',
+      ],
+      ['stop', (played) => ({ ...played, stop: 'forged' }), 'stop of b/0 differs from what play returned'],
+      ['turns', (played) => ({ ...played, turns: 9 }), 'turns of b/0 differ from what play returned'],
+      ['usage', (played) => ({ ...played, usage: { ...played.usage, outputTokens: 0 } }), 'usage of b/0 differs from what play returned'],
+      [
+        'error',
+        (played) => ({ ...played, error: { type: 'x', message: 'x', retryable: false, source: 'x' } as never }),
+        'error of b/0 differs from what play returned',
+      ],
       ['version', (played) => ({ ...played, policy: { model: 'x', version: 4 } }), 'policy.version of b/0 differs from what play returned'],
     ])('names the rollout that the source changed: %s', async (_, change, message) => {
       await expect(changing(change)).rejects.toThrow(`take(1) of the source ./mine.ts returned a wrong batch: ${message}`);
+    });
+  });
+
+  describe('of what a step played', () => {
+    const NAMES = ['a/0', 'a/1', 'b/0', 'b/1'];
+    type Take = (played: readonly Trajectory[]) => TrajectoryBatch;
+    /** A source that plays four rollouts, with the rewards 0 to 3, in each step, and what the store was given. */
+    const accounted = (...takes: readonly Take[]) => {
+      const paid: unknown[] = [];
+      let seen: readonly Trajectory[] = [];
+      const context = {
+        play: async () => ({ trajectories: NAMES.map((name, reward) => trajectory(name, { reward })) }),
+        store: {
+          pay: async (given: readonly Trajectory[], ...place: unknown[]) =>
+            void paid.push([given.map(({ rolloutId, reward }) => [rolloutId, reward]), ...place]),
+        },
+        config: someConfig({}),
+      } as unknown as SourceContext;
+      const source = checkedSource(
+        ({ play }) => ({
+          ...STATELESS,
+          take: async (step, signal) => {
+            const { trajectories } = await play({ step, phase: 'solve', rows: ROWS }, signal);
+            seen = [...seen, ...trajectories];
+            return takes[step - 1]!(seen);
+          },
+        }),
+        './mine.ts',
+      )(context);
+      return { paid, take: (step: number) => source.take(step, new AbortController().signal) };
+    };
+    const rewards = ({ played }: TrajectoryBatch) => played!.map(({ reward }) => reward);
+
+    it('counts each rollout once, whether it is returned, copied or left out, and says how many are in neither list', async () => {
+      const all = await accounted((played) => ({ trajectories: played.slice(0, 3), discarded: played.slice(3), notes: ['mine'] })).take(1);
+      expect([rewards(all), all.notes]).toEqual([[0, 1, 2, 3], ['mine']]);
+      const copied = await accounted((played) => ({ trajectories: [...played, ...played.map((each) => ({ ...each, groupId: 'again' }))] })).take(1);
+      expect([rewards(copied), copied.notes, copied.trajectories.length]).toEqual([[0, 1, 2, 3], [], 8]);
+      const left = await accounted((played) => ({ trajectories: [structuredClone(played[1]!)] })).take(1);
+      expect(rewards(left)).toEqual([1, 0, 2, 3]);
+      expect(left.notes).toEqual([
+        'The source returned 3 of the 4 rollouts that it played neither among trajectories nor among discarded. They are not trained on; the figures of the step count them.',
+      ]);
+    });
+
+    it('records the rewards of withReward in any phase, and takes back those of an earlier attempt', async () => {
+      const { paid, take } = accounted(([one, ...others]) => ({
+        trajectories: [{ ...one!, groupId: 'copy' }, { ...withReward(one!, 9), rolloutId: 'renamed' }, ...others],
+      }));
+      expect(rewards(await take(1))).toEqual([9, 1, 2, 3]);
+      const none = accounted((played) => ({ trajectories: played }));
+      await none.take(1);
+      expect([paid, none.paid]).toEqual([[[[['a/0', 9]], 1, 'solve']], [[[], 1, 'solve']]]);
+    });
+
+    it('refuses a reward for a rollout of an earlier step, which no file would hold', async () => {
+      const paying = (reward: number) => (seen: readonly Trajectory[]) => ({
+        trajectories: [withReward(seen[0]!, reward)],
+        discarded: seen.slice(1),
+      });
+      const again = accounted(paying(9), paying(9), paying(8));
+      await again.take(1);
+      await again.take(2);
+      await expect(again.take(3)).rejects.toThrow(
+        'a/0 was played in step 1, and withReward gave it 9 there. Give a rollout its reward in the step that plays it',
+      );
+      expect(again.paid).toEqual([
+        [[['a/0', 9]], 1, 'solve'],
+        [[], 2, 'solve'],
+      ]);
+      const late = accounted((seen) => ({ trajectories: seen }), paying(9));
+      await late.take(1);
+      await expect(late.take(2)).rejects.toThrow('a/0 was played in step 1, and had no reward of withReward there.');
     });
   });
 
