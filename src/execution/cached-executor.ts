@@ -29,7 +29,7 @@ export class CachedExecutor implements CodeExecutor {
     return this.#executor.cpuSeconds ?? null;
   }
 
-  run(job: ExecutionJob, options: { readonly signal: AbortSignal }): Promise<ExecutionResult> {
+  run(job: ExecutionJob, options: Parameters<CodeExecutor['run']>[1]): Promise<ExecutionResult> {
     const keyOf = callKeys(job);
     const known = job.calls.map((call) => this.#results.get(keyOf(call)) ?? null);
     return mergeCalls(known, job, async (rest) => {
@@ -40,7 +40,7 @@ export class CachedExecutor implements CodeExecutor {
   }
 
   async analyse(code: string, options: AnalyseOptions): Promise<CodeFacts> {
-    const { signal: _, ...rules } = options;
+    const { signal: _, turn: _turn, ...rules } = options;
     const key = hash([code, rules]);
     const known = this.#facts.get(key);
     if (known !== undefined) return known;

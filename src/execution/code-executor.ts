@@ -2,6 +2,7 @@
  * Runs Python programs that a model wrote, which may be hostile. No effect of a program reaches the host, another program or the verdict about it: an executor
  * returns texts (the `repr` of each value), and the caller compares them. A value that the caller wants to keep from a program must not be in its job.
  */
+import type { Turn } from '../core/limiter.ts';
 
 /** Limits of one job. */
 export interface ExecutionLimits {
@@ -59,6 +60,8 @@ export interface AnalyseOptions {
   /** The facts have `measures`. @default false */
   readonly measured?: boolean;
   readonly signal: AbortSignal;
+  /** The place among those that wait for a worker. @default first come, first served */
+  readonly turn?: Turn;
 }
 
 /** Facts about a program from CPython's own parser. */
@@ -113,7 +116,7 @@ export interface CodeExecutor {
    * call of a program that is not plain gets a new interpreter, so that it can pass nothing on to the next. Throws ExecutionError if no worker can be started,
    * ConfigError for limits out of range, CancelledError if the signal aborts.
    */
-  run(job: ExecutionJob, o: { readonly signal: AbortSignal }): Promise<ExecutionResult>;
+  run(job: ExecutionJob, o: { readonly signal: AbortSignal; readonly turn?: Turn }): Promise<ExecutionResult>;
   /** Reads a program without running it. Throws as `run` does, and TimeoutError if the parser does not finish. */
   analyse(code: string, o: AnalyseOptions): Promise<CodeFacts>;
   /** Ends all workers. Jobs in flight reject with CancelledError. */

@@ -1,6 +1,7 @@
 /** Reads request bodies of JSON within limits of memory and time, and of what JSON.parse would make of them. */
 import { GatheredBytes } from '../core/gathered-bytes.ts';
 import { JsonBounds, REQUEST_LIMITS } from '../core/json-bounds.ts';
+import { clientOf } from './client-of.ts';
 import type { HeldBytes } from './held-bytes.ts';
 import { countText } from '../core/count-text.ts';
 
@@ -10,6 +11,18 @@ export type ReadBody =
 
 /** 16 MiB at 5 Mbit/s. */
 export const DEFAULT_BODY_TIMEOUT_MS = 30_000;
+
+/** Time after which a body that has not arrived gives way where there is no room. One at 100 Mbit/s has arrived. */
+const GIVES_WAY_MS = 1500;
+
+/** A body that is being read. */
+interface Reading {
+  readonly client: string;
+  readonly startMs: number;
+  kept: GatheredBytes;
+  /** Stops reading; null once the body has arrived. */
+  stop: (() => void) | null;
+}
 
 export interface BodyBudgetOptions {
   readonly maxBodyBytes: number;
@@ -21,9 +34,12 @@ export interface BodyBudgetOptions {
   readonly bodyTimeoutMs: number;
 }
 
+const GAVE_WAY = 'The server had no room for this body, which arrived slowly, and read another one; send it again, faster';
+
 /** Limits the bytes that a single body and all running requests together may hold, and the time in which a body must arrive. */
 export class BodyBudget {
   readonly #options: BodyBudgetOptions;
+  readonly #readings = new Set<Reading>();
   #held = 0;
 
   constructor(options: BodyBudgetOptions) {
@@ -32,32 +48,42 @@ export class BodyBudget {
 
   /** Reads the body and passes the outcome to `use`; the bytes count as held until `use` has ended. */
   async withBody<T>(request: Request, use: (body: ReadBody) => Promise<T>): Promise<T> {
-    const kept = new GatheredBytes();
+    const reading: Reading = { client: clientOf(request), startMs: performance.now(), kept: new GatheredBytes(), stop: null };
+    this.#readings.add(reading);
     try {
-      return await use(await this.#read(request, kept));
+      return await use(await this.#read(request, reading));
     } finally {
-      this.#hold(-kept.length);
+      this.#readings.delete(reading);
+      this.#hold(-reading.kept.length);
     }
   }
 
-  async #read(request: Request, kept: GatheredBytes): Promise<ReadBody> {
+  async #read(request: Request, reading: Reading): Promise<ReadBody> {
     const { maxBodyBytes, bodyTimeoutMs } = this.#options;
     const tooLarge = { ok: false, status: 413, detail: `The body is larger than ${countText(maxBodyBytes)} bytes; send less at a time` } as const;
     const announced = Number(request.headers.get('content-length') ?? 0);
     if (announced > maxBodyBytes) return tooLarge;
     // Before anything of it is read.
-    const full = this.#fullText(announced);
+    const full = this.#fullText(announced, reading);
     if (full !== null) return { ok: false, status: 503, detail: full };
     let bytes = 0;
     const bounds = new JsonBounds(REQUEST_LIMITS);
     let excess: string | null = null;
     const reader = request.body?.getReader();
     let isLate = false;
+    let gaveWay = false;
     // Rejects the read that waits. A race with a promise would keep a reaction for each piece, so hundreds of bytes for a piece of one.
     const timer = setTimeout(() => {
       isLate = true;
       reader?.releaseLock();
     }, bodyTimeoutMs);
+    reading.stop = () => {
+      gaveWay = true;
+      this.#hold(-reading.kept.length);
+      reading.kept = new GatheredBytes();
+      reading.stop = null;
+      reader?.releaseLock();
+    };
     try {
       for (;;) {
         const next = await reader?.read();
@@ -67,20 +93,24 @@ export class BodyBudget {
         excess ??= bounds.take(next.value);
         // The rest is read, so that the client gets its answer, but not kept.
         if (excess !== null) continue;
-        kept.push(next.value);
+        if (gaveWay) break;
+        reading.kept.push(next.value);
         this.#hold(next.value.length);
-        const now = this.#fullText(0);
+        const now = this.#fullText(0, reading);
         if (now !== null) return { ok: false, status: 503, detail: now };
       }
+      if (gaveWay) return { ok: false, status: 503, detail: GAVE_WAY };
       if (excess !== null) return { ok: false, status: 422, detail: `The body ${excess}; send less at a time` };
-      return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(kept.bytes) };
+      return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(reading.kept.bytes) };
     } catch (cause) {
+      if (gaveWay) return { ok: false, status: 503, detail: GAVE_WAY, cause };
       if (isLate) return { ok: false, status: 408, detail: `The body did not arrive within ${bodyTimeoutMs} ms; send it faster` };
       if (cause instanceof TypeError && (cause as NodeJS.ErrnoException).code === 'ERR_ENCODING_INVALID_ENCODED_DATA')
         return { ok: false, status: 422, detail: 'The body is not UTF-8', cause };
       return { ok: false, status: 400, detail: 'The body ended early', cause };
     } finally {
       clearTimeout(timer);
+      reading.stop = null;
     }
   }
 
@@ -89,8 +119,35 @@ export class BodyBudget {
     this.#options.held?.hold(change);
   }
 
-  /** The reason why that many bytes more have no room; null if they have. */
-  #fullText(more: number): string | null {
+  /** The reason why that many bytes more have no room, although slow bodies of this client or of one that holds more gave way; null if they have room. */
+  #fullText(more: number, reading: Reading): string | null {
+    for (;;) {
+      const full = this.#fullNow(more);
+      const slow = full === null ? null : this.#slowest(more, reading);
+      if (slow === null) return full;
+      slow.stop?.();
+    }
+  }
+
+  /** Of the bodies that have not arrived and began long enough ago: the first of the client whose bodies hold most. */
+  #slowest(more: number, reading: Reading): Reading | null {
+    const latest = performance.now() - GIVES_WAY_MS;
+    const bytes = new Map<string, number>();
+    for (const { client, kept } of this.#readings) bytes.set(client, (bytes.get(client) ?? 0) + kept.length);
+    const own = (bytes.get(reading.client) ?? 0) + more;
+    const bytesOf = ({ client }: Reading) => bytes.get(client)!;
+    const slow = [...this.#readings].filter(
+      (each) =>
+        each !== reading &&
+        each.stop !== null &&
+        each.kept.length > 0 &&
+        each.startMs < latest &&
+        (each.client === reading.client || bytesOf(each) > own),
+    );
+    return slow.toSorted((a, b) => bytesOf(b) - bytesOf(a) || a.startMs - b.startMs)[0] ?? null;
+  }
+
+  #fullNow(more: number): string | null {
     const { maxTotalBytes, held } = this.#options;
     if (this.#held + more > maxTotalBytes) return 'The bodies of running requests exceed the memory limit; try again later';
     return held === undefined || held.makeRoom(more) ? null : `${held.fullText}; try again later`;

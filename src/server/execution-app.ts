@@ -2,13 +2,16 @@
 import { type Context, Hono } from 'hono';
 import { eitherSignal } from '../core/abort.ts';
 import { CancelledError, ExecutionError, TimeoutError } from '../core/errors.ts';
+import type { Turn } from '../core/limiter.ts';
 import { readJson } from '../core/read-json.ts';
 import { type AnalyseOptions, type CodeExecutor, DEFAULT_LIMITS, type ExecutionLimits } from '../execution/code-executor.ts';
 import { type AnalyseRequest, AnalyseRequestSchema, MOST_REPR_CHARACTERS, type RunRequest, RunRequestSchema } from '../schemas/execution-server.ts';
 import { camelKeys, snakeKeys } from '../schemas/key-case.ts';
 import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS, type ReadBody } from './bounded-body.ts';
+import { clientOf } from './client-of.ts';
 import { hostCheck, isJson, WRONG_HOST } from './door.ts';
+import { PendingJobs } from './pending-jobs.ts';
 
 export interface ExecutionAppOptions {
   readonly executor: CodeExecutor;
@@ -28,6 +31,18 @@ export interface ExecutionAppOptions {
 
 /** All calls of a request together may take as many times the longest limit of one. */
 const MOST_LIMITS = 30;
+
+/** What a request asks for. */
+interface Work {
+  /** The longest that it may take. */
+  readonly costMs: number;
+}
+
+interface Route<T extends Work> {
+  /** Throws Refusal. */
+  readonly check: (request: unknown) => T;
+  readonly work: (wanted: T, place: { readonly signal: AbortSignal; readonly turn: Turn }) => Promise<object>;
+}
 
 type Status = 400 | 403 | 408 | 413 | 415 | 422 | 500 | 503;
 
@@ -49,43 +64,48 @@ export function executionApp(options: ExecutionAppOptions): Hono {
   const bounds = { maxSeconds: options.maxSeconds ?? 10, maxMemoryBytes: options.maxMemoryBytes ?? 256 * 2 ** 20 };
   const budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: 8 * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
   const namesThisServer = hostCheck(host);
-  let pending = 0;
+  const pending = new PendingJobs(maxPending);
 
   /** Counted once the body is read, so that slow senders do not block the others. */
-  async function answer(body: ReadBody, work: (request: unknown) => Promise<object>): Promise<object> {
+  async function answer<T extends Work>(body: ReadBody, raw: Request, { check, work }: Route<T>): Promise<object> {
     if (!body.ok) throw new Refusal(body.status, body.detail);
-    const request = parsed(body.text);
-    refuseWhereFull();
-    pending += 1;
+    const wanted = check(parsed(body.text));
+    using job = pending.admit(clientOf(raw), wanted.costMs);
+    if (job === null) throw new Refusal(503, `${pending.size} jobs are pending; try again later`);
+    using either = eitherSignal(raw.signal, job.signal);
     try {
-      return await work(request);
-    } finally {
-      pending -= 1;
+      return await work(wanted, { signal: either.signal, turn: job.turn });
+    } catch (error) {
+      if (!job.signal.aborted) throw error;
+      throw new Refusal(503, 'Too many jobs are pending, and this one gave way to a shorter one or to one of another client; try again later');
     }
-  }
-
-  function refuseWhereFull(): void {
-    if (pending >= maxPending) throw new Refusal(503, `${pending} jobs are pending; try again later`);
   }
 
   const app = new Hono();
   app.use(async (c, next) => (namesThisServer(c.req.raw) ? next() : refuse(c, new Refusal(403, WRONG_HOST))));
-  const route = (path: string, work: (request: unknown, signal: AbortSignal) => Promise<object>) => {
+  const route = <T extends Work>(path: string, of: Route<T>) => {
     app.post(path, async (c) => {
       if (!isJson(c.req.raw)) throw new Refusal(415, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
-      refuseWhereFull();
-      const { signal } = c.req.raw;
-      return c.json(await budget.withBody(c.req.raw, (body) => answer(body, (request) => work(request, signal))));
+      // Read before anything is awaited; later the server no longer reports that a client disconnected.
+      void c.req.raw.signal;
+      return c.json(await budget.withBody(c.req.raw, (body) => answer(body, c.req.raw, of)));
     });
     app.all(path, (c) => c.json({ detail: 'Method Not Allowed' }, 405, { allow: 'POST' }));
   };
-  route('/run', (request, signal) =>
-    runWithin(bounds.maxSeconds * MOST_LIMITS, signal, (either) => executor.run(jobOf(request, bounds), { signal: either })),
-  );
-  route('/analyse', async (request, signal) => snakeKeys(await executor.analyse(...analysisOf(request, signal))) as object);
+  route('/run', {
+    check: (request) => {
+      const job = jobOf(request, bounds);
+      return { job, costMs: job.limits.seconds * 1000 * Math.min(MOST_LIMITS, job.calls.length) };
+    },
+    work: ({ job }, { signal, turn }) => runWithin(bounds.maxSeconds * MOST_LIMITS, signal, (either) => executor.run(job, { signal: either, turn })),
+  });
+  route('/analyse', {
+    check: (request) => ({ ...analysisOf(request), costMs: DEFAULT_LIMITS.seconds * 1000 }),
+    work: async ({ code, rules }, place) => snakeKeys(await executor.analyse(code, { ...rules, ...place })) as object,
+  });
   app.get('/health', (c) => {
     const { name, isolation, python } = executor.capabilities;
-    return c.json({ status: 'ok', executor: name, isolation, python, pending });
+    return c.json({ status: 'ok', executor: name, isolation, python, pending: pending.size });
   });
   app.notFound((c) => c.json({ detail: 'Not Found' }, 404));
   app.onError((error, c) => refuse(c, refusalOf(error, onFailure)));
@@ -133,10 +153,10 @@ function jobOf(request: unknown, { maxSeconds, maxMemoryBytes }: Bounds) {
   return { code, calls, hashSeed, limits };
 }
 
-function analysisOf(request: unknown, signal: AbortSignal): [code: string, options: AnalyseOptions] {
+function analysisOf(request: unknown): { readonly code: string; readonly rules: Omit<AnalyseOptions, 'signal'> } {
   if (!checkAnalyse(request)) throw new Refusal(422, schemaProblem(checkAnalyse, 'The body'));
   const { code, banned = [], ...rules }: AnalyseRequest = request;
-  return [code, { ...(camelKeys(rules) as Partial<AnalyseOptions>), banned, signal }];
+  return { code, rules: { ...(camelKeys(rules) as Partial<AnalyseOptions>), banned } };
 }
 
 function refusalOf(error: unknown, onFailure: (error: unknown) => void): Refusal {

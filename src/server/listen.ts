@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import { createAdaptorServer } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { ConfigError } from '../core/errors.ts';
+import { noteClient } from './client-of.ts';
 import { Unread, type UnreadOptions } from './unread.ts';
 
 export interface RunningServer {
@@ -30,7 +31,10 @@ export async function listen(app: Hono, { host, port, silenceMs = 110_000, unrea
   const unread = new Unread(limits);
   const upgrades = onUpgrade === undefined ? {} : { shouldUpgradeCallback: asksForWebSocket };
   const server = createAdaptorServer({
-    fetch: app.fetch,
+    fetch: (request, env) => {
+      noteClient(request, env.incoming.socket.remoteAddress);
+      return app.fetch(request, env);
+    },
     overrideGlobalObjects: false,
     createServer: ((own: ServerOptions, answer: RequestListener) =>
       createServer(own, (request, response) => {

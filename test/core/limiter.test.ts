@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CancelledError, ConfigError } from '../../src/core/errors.ts';
-import { Limiter } from '../../src/core/limiter.ts';
+import { Limiter, newClient } from '../../src/core/limiter.ts';
 
 const forever = new AbortController().signal;
 
@@ -81,5 +81,26 @@ describe('Limiter', () => {
 
   test.each([0, -1, 1.5, NaN])('refuses a concurrency of %s', (concurrency) => {
     expect(() => new Limiter(concurrency)).toThrow(ConfigError);
+  });
+
+  test('gives clients their turns one after another, and of one client the task that is due first', async () => {
+    const limiter = new Limiter(1);
+    const gate = Promise.withResolvers<void>();
+    const { signal } = new AbortController();
+    const began: string[] = [];
+    const [many, few] = [newClient(), newClient()];
+    const first = limiter.run(() => gate.promise, signal, { turn: { client: many, dueMs: 0 } });
+    const rest = (
+      [
+        ['many 3', many, 3],
+        ['many 2', many, 2],
+        ['many 1', many, 1],
+        ['few 9', few, 9],
+        ['few 8', few, 8],
+      ] as const
+    ).map(([name, client, dueMs]) => limiter.run(async () => void began.push(name), signal, { turn: { client, dueMs } }));
+    gate.resolve();
+    await Promise.all([first, ...rest]);
+    expect(began).toEqual(['few 8', 'many 1', 'few 9', 'many 2', 'many 3']);
   });
 });

@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { BodyBudget } from '../../src/server/bounded-body.ts';
 
 const PIECES = 150_000;
@@ -50,5 +50,15 @@ describe('BodyBudget', () => {
         status: 408,
         detail: 'The body did not arrive within 20 ms; send it faster',
       });
+  });
+
+  it('gives the room of bodies that do not arrive to one that does', async () => {
+    const budget = new BodyBudget(LIMITS);
+    const most = Buffer.alloc(2 ** 20 - 1, ' ');
+    const held = new ReadableStream<Uint8Array>({ start: (stream) => stream.enqueue(most) });
+    const slow = budget.withBody(requestOf(held), async (outcome) => outcome);
+    const small = () => budget.withBody(new Request('http://127.0.0.1/', { method: 'POST', body: '{}   ' }), async (outcome) => outcome);
+    await vi.waitFor(async () => expect(await small()).toEqual({ ok: true, text: '{}   ' }), { timeout: 20_000 });
+    expect(await slow).toMatchObject({ ok: false, status: 503, detail: expect.stringMatching(/^The server had no room for this body/) as string });
   });
 });

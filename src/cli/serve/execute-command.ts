@@ -14,8 +14,9 @@ answers {"kind":"ran","calls":[{"repr":"'413'"}]}. Each call holds the
 arguments of the function f, as Python writes them; the module runs again for
 each. A call that raises has "error" and "message". A job that does not come to
 its end has another "kind": timeout, memory, output_too_long or crashed. All
-calls of a job together may take 30 times --max-seconds. Jobs take turns,
-however many calls they have.
+calls of a job together may take 30 times --max-seconds. Clients take
+turns by their addresses, and so do jobs, however many calls they have. Beyond
+--max-pending, the longest jobs of the client that has most get a 503.
 
 "limits" may set seconds (default 2), memory_bytes (64 MiB), output_bytes (what
 it prints, 1 MiB) and repr_length (4000 characters); "hash_seed" decides the

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { eitherSignal } from '../../core/abort.ts';
 import { CancelledError, ExecutionError } from '../../core/errors.ts';
-import { Limiter } from '../../core/limiter.ts';
+import { Limiter, type Turn } from '../../core/limiter.ts';
 import type { AnalyseOptions, CodeExecutor, CodeFacts, ExecutionJob, ExecutionResult, ExecutorCapabilities } from '../code-executor.ts';
 import { ANALYSIS_LIMITS, DEFAULT_LIMITS } from '../code-executor.ts';
 import { type PythonSources, readPythonSources } from '../python-sources.ts';
@@ -24,6 +24,12 @@ export interface ProcessOptions {
 }
 
 const VERSION = "import sys\ndef f(): return '.'.join(map(str, sys.version_info[:3]))";
+
+interface Place {
+  readonly mode: RunMode;
+  readonly signal: AbortSignal;
+  readonly turn: Turn | null | undefined;
+}
 
 export class ProcessExecutor implements CodeExecutor {
   readonly capabilities: ExecutorCapabilities;
@@ -56,23 +62,23 @@ export class ProcessExecutor implements CodeExecutor {
     return new ProcessExecutor({ name, isolation, python: version }, parts);
   }
 
-  async run(job: ExecutionJob, { signal }: { readonly signal: AbortSignal }): Promise<ExecutionResult> {
+  async run(job: ExecutionJob, { signal, turn }: Parameters<CodeExecutor['run']>[1]): Promise<ExecutionResult> {
     using either = eitherSignal(signal, this.#closed.signal);
-    return await runJob(job, 'own', (part, mode) => this.#attempt(part, mode, either.signal));
+    return await runJob(job, 'own', (part, mode) => this.#attempt(part, { mode, signal: either.signal, turn }));
   }
 
-  #attempt(job: ExecutionJob, mode: RunMode, signal: AbortSignal): Promise<Attempt> {
+  #attempt(job: ExecutionJob, { mode, signal, turn = null }: Place): Promise<Attempt> {
     const { limits, hashSeed } = job;
     const fields = [mode, ...jobFields(job)];
     const processJob = { sandbox: this.#sandbox, sources: this.#runner, fields, hashSeed, ...limits, replyBytes: replyBytes(job) };
-    return this.#limiter.run(() => runProcess(processJob, signal), signal);
+    return this.#limiter.run(() => runProcess(processJob, signal), signal, { turn });
   }
 
-  async analyse(code: string, { signal, ...options }: AnalyseOptions): Promise<CodeFacts> {
+  async analyse(code: string, { signal, turn, ...options }: AnalyseOptions): Promise<CodeFacts> {
     using either = eitherSignal(signal, this.#closed.signal);
     const fields = ['shared', ...analysisFields(code, options)];
     const job = { sandbox: this.#sandbox, sources: this.#analyst, fields, hashSeed: 0, ...ANALYSIS_LIMITS, replyBytes: ANALYSIS_REPLY_BYTES };
-    return readFacts(await this.#limiter.run(() => runProcess(job, either.signal), either.signal));
+    return readFacts(await this.#limiter.run(() => runProcess(job, either.signal), either.signal, { turn: turn ?? null }));
   }
 
   close(): Promise<void> {

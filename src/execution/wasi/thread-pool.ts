@@ -1,14 +1,15 @@
 /** Sandbox threads of one kind: a limited number of jobs runs at a time, and the others wait their turn. A thread that ended is replaced. */
 import { abortError, untilAborted } from '../../core/abort.ts';
 import { CancelledError } from '../../core/errors.ts';
-import { Limiter } from '../../core/limiter.ts';
+import { Limiter, type Turn } from '../../core/limiter.ts';
 import type { ThreadJob, ThreadSetup } from './messages.ts';
 import type { Attempt } from '../attempt.ts';
 import { SandboxThread } from './sandbox-thread.ts';
 
-interface RunLimits {
+export interface RunLimits {
   readonly seconds: number;
   readonly signal: AbortSignal;
+  readonly turn?: Turn | undefined;
 }
 
 export class ThreadPool {
@@ -33,15 +34,19 @@ export class ThreadPool {
 
   /** Throws ExecutionError if no thread starts, CancelledError once the pool is closed, and the signal's reason if it aborts. */
   run(job: ThreadJob, limits: RunLimits): Promise<Attempt> {
-    return this.#limiter.run(async () => {
-      this.#assertOpen();
-      const thread = this.#take();
-      try {
-        return await this.#runOn(thread, job, limits);
-      } finally {
-        this.#giveBack(thread);
-      }
-    }, limits.signal);
+    return this.#limiter.run(
+      async () => {
+        this.#assertOpen();
+        const thread = this.#take();
+        try {
+          return await this.#runOn(thread, job, limits);
+        } finally {
+          this.#giveBack(thread);
+        }
+      },
+      limits.signal,
+      { turn: limits.turn ?? null },
+    );
   }
 
   async #runOn(thread: SandboxThread, job: ThreadJob, limits: RunLimits): Promise<Attempt> {

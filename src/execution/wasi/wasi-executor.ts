@@ -7,7 +7,7 @@ import { runJob } from '../run-job.ts';
 import { ANALYSIS_REPLY_BYTES, analysisFields, jobFields, readFacts, replyBytes } from '../runner-messages.ts';
 import type { ThreadJob } from './messages.ts';
 import { compilePython, WASI_PYTHON_VERSION } from './python-binary.ts';
-import { ThreadPool } from './thread-pool.ts';
+import { type RunLimits, ThreadPool } from './thread-pool.ts';
 
 const PAGE_BYTES = 2 ** 16;
 const WARM = { hashSeed: 0, memoryPages: pages(DEFAULT_LIMITS.memoryBytes) };
@@ -34,13 +34,13 @@ export class WasiExecutor implements CodeExecutor {
     return new WasiExecutor(runners, analysts);
   }
 
-  run(job: ExecutionJob, { signal }: { readonly signal: AbortSignal }): Promise<ExecutionResult> {
+  run(job: ExecutionJob, { signal, turn }: Parameters<CodeExecutor['run']>[1]): Promise<ExecutionResult> {
     // The memory of the warm interpreters is the default.
     const mode = job.limits.memoryBytes === DEFAULT_LIMITS.memoryBytes ? 'shared' : 'own';
-    return runJob(job, mode, (part, partMode) => this.#attempt(part, partMode, signal));
+    return runJob(job, mode, (part, partMode) => this.#attempt(part, partMode, { signal, turn }));
   }
 
-  #attempt(job: ExecutionJob, mode: RunMode, signal: AbortSignal): Promise<Attempt> {
+  #attempt(job: ExecutionJob, mode: RunMode, place: Omit<RunLimits, 'seconds'>): Promise<Attempt> {
     const { seconds, memoryBytes, outputBytes } = job.limits;
     const threadJob = {
       fields: jobFields(job),
@@ -50,10 +50,10 @@ export class WasiExecutor implements CodeExecutor {
       outputBytes,
       replyBytes: replyBytes(job),
     };
-    return this.#runners.run(threadJob, { seconds, signal });
+    return this.#runners.run(threadJob, { seconds, ...place });
   }
 
-  async analyse(code: string, { signal, ...options }: AnalyseOptions): Promise<CodeFacts> {
+  async analyse(code: string, { signal, turn, ...options }: AnalyseOptions): Promise<CodeFacts> {
     const job: ThreadJob = {
       fields: analysisFields(code, options),
       mode: 'shared',
@@ -62,7 +62,7 @@ export class WasiExecutor implements CodeExecutor {
       outputBytes: ANALYSIS_LIMITS.outputBytes,
       replyBytes: ANALYSIS_REPLY_BYTES,
     };
-    return readFacts(await this.#analysts.run(job, { seconds: ANALYSIS_LIMITS.seconds, signal }));
+    return readFacts(await this.#analysts.run(job, { seconds: ANALYSIS_LIMITS.seconds, signal, turn }));
   }
 
   get cpuSeconds(): number {
