@@ -61,6 +61,7 @@ export const dictOf: RuntimeFunction = (args) => {
   for (const given of args) {
     const pairs =
       given.value instanceof Map ? [...(given.value as Entries)].map(([key, value]) => [keyValue(key), value]) : iterate(given).map(iterate);
+    spend(pairs.length);
     for (const [key = missing(), value = missing()] of pairs) entries.set(keyOf(key)!, value);
   }
   return dict(entries);

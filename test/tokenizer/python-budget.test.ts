@@ -19,6 +19,7 @@ describe('PythonTemplate', () => {
       "{% set s = 'a ' * 100000 %}{% for i in range(1000) %}{% set x = s.split(' ') %}{% endfor %}",
       "{% set s = 'a ' * 100000 %}{% for i in range(1000) %}{% set x = s.rsplit() %}{% endfor %}",
       "{% set s = 'a\\n' * 100000 %}{% for i in range(1000) %}{% set x = s.splitlines() %}{% endfor %}",
+      '{% set ns = namespace(d=dict()) %}{% for i in range(1500) %}{% set ns.d = dict(ns.d, **{i|string: 1}) %}{% endfor %}',
       '{% set x = range(90000)|list %}{% for i in range(9) %}{% set y = x|sort(reverse=true) %}{% endfor %}',
       '{% set x = range(90000)|list %}{% for i in range(9) %}{% set y = x|tojson %}{% endfor %}',
       '{% set x = range(90000)|list %}{% for i in range(90) %}{% set y = x[1:] %}{% endfor %}',
