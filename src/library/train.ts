@@ -92,7 +92,7 @@ export interface Trained {
   readonly directory: string;
   /** PEFT directory of the newest checkpoint; null if nothing was trained. */
   readonly adapter: string | null;
-  /** PEFT directory of the best version, by held-out reward or validation loss (`checkpoint.best`); null if none was kept. */
+  /** PEFT directory of the best version, by held-out reward, another metric of the evaluation or validation loss (`checkpoint.best`); null if none was kept. */
   readonly bestAdapter: string | null;
   /** One row per step, evaluation and validation, those of earlier processes included. */
   readonly metrics: readonly MetricsRow[];

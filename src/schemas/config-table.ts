@@ -19,6 +19,7 @@ export const numberOrNull = (description: string, value: number | null, bounds: 
 export const positive = (description: string, value: number) => number(description, value, { exclusiveMinimum: 0 });
 export const share = (description: string, value: number) => number(description, value, { minimum: 0, maximum: 1 });
 export const text = (description: string) => ({ type: 'string', minLength: 1, description }) as const;
+export const textWith = (description: string, value: string) => ({ type: 'string', minLength: 1, default: value, description }) as const;
 export const textOrNull = (description: string) => ({ type: ['string', 'null'], minLength: 1, default: null, description }) as const;
 export const flag = (description: string, value: boolean) => ({ type: 'boolean', default: value, description }) as const;
 /** Defaults to the first choice. */

@@ -3,7 +3,7 @@
  * the static type are all derived from it. Keys are snake_case on disk; `TrainingConfig` is the same in camelCase.
  */
 import type { XStatic } from 'typebox/schema';
-import { choice, count, countOrNull, flag, free, number, numberOrNull, positive, share, table, text, textOrNull } from './config-table.ts';
+import { choice, count, countOrNull, flag, free, number, numberOrNull, positive, share, table, text, textOrNull, textWith } from './config-table.ts';
 import { anyOf, filledListOf, filledText, nullable } from './json-schema.ts';
 import { type Camel, camelKeys } from './key-case.ts';
 import { rolesSchema } from './roles-config.ts';
@@ -27,7 +27,7 @@ const model = table('The base model, as the gradient backend loads it.', {
 });
 
 const launch = table('Starts vLLM as a child process of this run.', {
-  python: { ...text('A Python with vLLM.'), default: 'python3' },
+  python: textWith('A Python with vLLM.', 'python3'),
   replicas: count('Number of vLLM processes, each with a port of its own; rollouts are divided between them. One that dies is restarted alone.', 1),
   tensor_parallel_size: count('Number of GPUs that hold one replica together (--tensor-parallel-size).', 1),
   args: { type: 'array', items: { type: 'string' }, default: [], description: "Further flags of vLLM, after the run's own." },
@@ -194,10 +194,11 @@ const evaluation = table('Evaluation on held-out rows, sampled as in training.',
 const checkpoint = table('Checkpoints.', {
   every: count('Steps between checkpoints. A resume repeats the steps since the last one from the recorded rollouts, to the same weights.', 10),
   keep: count('Number of newest checkpoints to keep. 0: all.', 2, 0),
-  best: choice(
-    ['auto', 'reward', 'validation_loss', 'none'],
-    'What chooses the adapter that is kept in best/. auto: of steps on rollouts the evaluation reward, of supervised steps the loss on rows held out; nothing without either.',
+  best: textWith(
+    'What chooses the adapter that is kept in best/: auto, reward, validation_loss, none, or the name of a metric of the evaluation, such as em (metric_for_best_model of TRL). auto: of steps on rollouts the evaluation reward, of supervised steps the loss on rows held out; nothing without either.',
+    'auto',
   ),
+  greater_is_better: flag('Of a metric that best names: whether the highest value is the best. False: the lowest.', true),
   keep_rollouts: flag(
     'Keep the rollouts of every step for reading; those before the oldest kept checkpoint are compressed. False: keep only those since that checkpoint, which a resume may need.',
     true,

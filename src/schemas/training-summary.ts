@@ -76,7 +76,15 @@ export const trainingSummarySchema = closed(
   },
   {
     /** The adapter in `best/`, with the measurement that chose it; absent if none was kept. */
-    best: closed({ adapter: text, metric: choice('reward_mean', 'validation_nll'), step: count, version: count, value: number }),
+    best: closed({ adapter: text, metric: text, step: count, version: count, value: number }, { lower_is_better: flag }),
+    /** The metric of the evaluation that `checkpoint.best` names; absent if it names none, or nothing has it. */
+    best_by: closed({
+      metric: text,
+      lower_is_better: flag,
+      start: rewardAt,
+      end: rewardAt,
+      best: rewardAt,
+    }),
     /** Costs and times of the models other than the policy, by role, in this process; absent if none was called. */
     roles: byName(RoleStatsSchema),
     /** US dollars that these models have cost in all processes of the run; null if a price or the usage of a server is missing; absent if none can cost anything. */

@@ -50,14 +50,18 @@ function settingsWords(directory: string, baseModel: string): string[] {
 
 /** The best adapter, if evaluations say that the run ended worse. */
 function bestFirst({ best, heldOut, resumable, ...summary }: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
-  if (resumable || best?.metric !== 'reward_mean' || heldOut === null || heldOut.end.value >= best.value) return [];
-  const why = `evaluate the best adapter, of step ${best.step}: the run ended worse`;
+  const { bestBy } = summary;
+  if (resumable || best === undefined || best.metric === 'validation_nll' || heldOut === null) return [];
+  const gain = best.value - (bestBy ?? heldOut).end.value;
+  if (bestBy?.lowerIsBetter === true ? gain >= 0 : gain <= 0) return [];
+  const ended = `of step ${best.step}: the run ended worse${bestBy === undefined ? '' : ` by ${bestBy.metric}`}`;
+  const why = `evaluate the best adapter, ${ended}`;
   if (config.policy.embedded !== null) return [{ ...evaluatedHere(config, { ...options, adapter: best.adapter }), why }];
   const served = { ...summary, best, heldOut, resumable, adapter: best.adapter, model: `${basename(summary.directory)}-best` };
   const baseUrl = servingUrl(config, options);
   const [serve, evaluate] = baseUrl === undefined ? afterLaunched(served, config, best.adapter) : afterUnloading(served, config, baseUrl);
   return [
-    { ...serve!, why: `serve the best adapter, of step ${best.step}: the run ended worse` },
+    { ...serve!, why: `serve the best adapter, ${ended}` },
     { ...evaluate!, why: 'then evaluate it' },
   ];
 }

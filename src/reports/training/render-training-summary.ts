@@ -62,7 +62,7 @@ function results(
   summary: TrainingSummary,
   { columns, paint, evaluationLabel }: ReportView & { readonly evaluationLabel: EvaluationLabel },
 ): string[] {
-  const { reward, heldOut, supervised } = summary;
+  const { reward, heldOut, bestBy, supervised } = summary;
   const [loss, validationLoss] = [supervised?.loss ?? null, supervised?.validationLoss ?? null];
   const isMissing = reward === null && heldOut === null && isPlayed(summary);
   const { finished, failed } = summary.rollouts;
@@ -102,6 +102,7 @@ function results(
     ...(heldOut === null ? [] : [row(`${evaluationLabel} reward`, held.map(at)), paint('dim', row('  95 % interval', held.map(interval)))]),
     ...counts('  no reward', 'failed'),
     ...counts('  no room to play', 'unplayed'),
+    ...(bestBy === undefined ? [] : [row(`${evaluationLabel} ${escapeControls(bestBy.metric)}`, [bestBy.start, bestBy.end, bestBy.best].map(at))]),
   ];
 }
 
@@ -195,11 +196,16 @@ function phaseShares({ total, ...phases }: TrainingSummary['seconds']): string {
 }
 
 function addPlaces(report: Report, summary: TrainingSummary, evaluationLabel: EvaluationLabel): void {
-  const { directory, adapter, checkpoint, metrics, plots, transcripts, best, sourceFiles = [] } = summary;
+  const { directory, adapter, checkpoint, metrics, plots, transcripts, best, bestBy, sourceFiles = [] } = summary;
   report.paths('run', [directory]);
   report.paths('adapter', [adapter]);
   // Validation loss chooses only among the supervised steps: the later effect of rollouts is not in it.
   report.paths(best?.metric === 'validation_nll' && isPlayed(summary) ? 'best sft' : 'best', [best?.adapter]);
+  if (best !== undefined && bestBy !== undefined && best.metric !== 'validation_nll')
+    report.line(
+      'best by',
+      `${bestBy.lowerIsBetter ? 'lowest' : 'highest'} ${evaluationLabel} ${escapeControls(bestBy.metric)}, ${meanText(best.value)} after step ${best.step}`,
+    );
   if (best === null || best === undefined) addNoBest(report, summary, evaluationLabel);
   report.paths('checkpoint', [checkpoint]);
   report.paths('metrics', [metrics]);
@@ -218,7 +224,10 @@ function shareText(share: number): string {
 }
 
 /** Says so if evaluations found no version that plays better than the start. */
-function addNoBest(report: Report, { heldOut, adapter }: TrainingSummary, label: EvaluationLabel): void {
-  if (adapter === null || heldOut === null || heldOut.evaluations < 2 || heldOut.best.step !== 0) return;
-  report.line('best', `none: no version had a higher ${label} reward than the start`);
+function addNoBest(report: Report, { heldOut, adapter, bestBy }: TrainingSummary, label: EvaluationLabel): void {
+  if (adapter === null || heldOut === null || heldOut.evaluations < 2 || (bestBy ?? heldOut).best.step !== 0) return;
+  report.line(
+    'best',
+    `none: no version had a ${bestBy?.lowerIsBetter === true ? 'lower' : 'higher'} ${label} ${escapeControls(bestBy?.metric ?? 'reward')} than the start`,
+  );
 }

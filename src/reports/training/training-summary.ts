@@ -6,6 +6,7 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import { type KeptBest, readBest } from '../../trainer/records/best-version.ts';
+import { chosenMetric, metricName } from '../../trainer/records/chosen-metric.ts';
 import { evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { readSkippedSteps, type SkippedSteps } from '../../trainer/records/event-log.ts';
 import { collapseIn } from '../../trainer/records/collapse.ts';
@@ -22,7 +23,7 @@ import { evaluatedRollouts } from './evaluated-rollouts.ts';
 import { type LossAt, supervisedCurves } from './supervised-curves.ts';
 
 export interface TrainingRecord {
-  readonly config: Pick<TrainingConfig, 'name' | 'steps' | 'sft' | 'environment' | 'model' | 'optimizer'>;
+  readonly config: Pick<TrainingConfig, 'name' | 'steps' | 'sft' | 'environment' | 'model' | 'optimizer' | 'checkpoint'>;
   /** All rows of the run, each step once. */
   readonly rows: readonly MetricsRow[];
   readonly outcome: TrainingOutcome;
@@ -143,6 +144,7 @@ export function trainingSummary(record: TrainingRecord): TrainingSummary {
     plots,
     transcripts,
     ...(best === null ? {} : { best }),
+    ...bestBy(config, evaluations),
     ...(files.length === 0 ? {} : { sourceFiles: [...files] }),
     events,
     resumable,
@@ -221,6 +223,23 @@ function heldOutReward(evaluations: readonly MetricsRow[]): TrainingSummary['hel
   return known.length === 0 ? null : { start: known[0]!, end: known.at(-1)!, best: highest(known), evaluations: known.length };
 }
 
+/** By the metric that `checkpoint.best` names. */
+function bestBy({ checkpoint }: Pick<TrainingConfig, 'checkpoint'>, evaluations: readonly MetricsRow[]): Pick<TrainingSummary, 'bestBy'> {
+  const { metric, isLowerBetter } = chosenMetric(checkpoint);
+  const known = metric === 'reward_mean' ? [] : valuesOf(evaluations, metric);
+  if (known.length === 0) return {};
+  const best = isLowerBetter ? lowest(known) : highest(known);
+  return {
+    bestBy: {
+      metric: metricName(metric),
+      lowerIsBetter: isLowerBetter,
+      start: known[0]!,
+      end: known.at(-1)!,
+      best,
+    },
+  };
+}
+
 function supervised(rows: readonly MetricsRow[], bestAdapter: string | null): TrainingSummary['supervised'] {
   const { training, validation } = supervisedCurves(rows);
   const steps = rows.filter(({ kind }) => kind === 'step');
@@ -232,7 +251,7 @@ function supervised(rows: readonly MetricsRow[], bestAdapter: string | null): Tr
 
 function lossCurve(known: readonly LossAt[]): NonNullable<TrainingSummary['supervised']>['loss'] {
   if (known.length === 0) return null;
-  return { first: known[0]!, last: known.at(-1)!, best: known.reduce((best, row) => (row.value < best.value ? row : best)) };
+  return { first: known[0]!, last: known.at(-1)!, best: lowest(known) };
 }
 
 /** Weighted by trained tokens, because a step with few tokens carries little information. */
@@ -249,6 +268,10 @@ function logProbDifference(steps: readonly MetricsRow[]): TrainingSummary['logPr
 
 function highest<T extends RewardAt>(known: readonly T[]): T {
   return known.reduce((best, row) => (row.value > best.value ? row : best));
+}
+
+function lowest<T extends RewardAt>(known: readonly T[]): T {
+  return known.reduce((best, row) => (row.value < best.value ? row : best));
 }
 
 function sum(rows: readonly MetricsRow[], metric: string): number {

@@ -9,9 +9,11 @@ import { supervisedSteps, totalSteps } from '../../trainer/config/training-sched
 import type { MetricsRow } from '../../trainer/training-observer.ts';
 import type { KeptBest } from '../../trainer/records/best-version.ts';
 import { collapseIn } from '../../trainer/records/collapse.ts';
+import { metricName } from '../../trainer/records/chosen-metric.ts';
 import { type ChangedSetting, changedText, type SettingHistory } from '../../trainer/records/setting-history.ts';
 import { evaluationAfter, evaluationsOf } from '../../trainer/records/usable-version.ts';
 import { hideAddresses } from '../../transport/redact.ts';
+import { meanText } from '../text/number-text.ts';
 import { shellCommand } from '../text/own-command.ts';
 import { escapeControls } from '../text/terminal-text.ts';
 import { trainedText } from './announce-run.ts';
@@ -51,7 +53,7 @@ const PICTURES = ['reward.png', 'loss.png'];
 export async function writeModelCards({ adapter, best, ...options }: ModelCardsOptions): Promise<void> {
   if (adapter !== null) await writeCard(adapter, { step: stepOfCheckpoint(adapter), what: 'the adapter' }, options);
   if (best === null) return;
-  const why = best.metric === 'validation_nll' ? 'lowest validation loss' : `highest ${heldOutTitle(options.evaluationLabel)}`;
+  const why = best.metric === 'validation_nll' ? 'lowest validation loss' : bestTitle(best, options.evaluationLabel);
   await writeCard(best.adapter, { step: best.step, what: `the adapter with the ${why},` }, options);
 }
 
@@ -137,6 +139,11 @@ function columnsOf(rows: readonly MetricsRow[], label: EvaluationLabel): CardCol
     { title: 'loss', isHeldOut: false, points: training },
     { title: 'validation loss', isHeldOut: true, points: validation },
   ];
+}
+
+function bestTitle({ metric, lowerIsBetter, value }: KeptBest, label: EvaluationLabel): string {
+  if (metric === 'reward_mean') return `highest ${heldOutTitle(label)}`;
+  return `${lowerIsBetter === true ? 'lowest' : 'highest'} ${label} ${metricName(metric)} (${meanText(value)})`;
 }
 
 function heldOutTitle(label: EvaluationLabel): string {

@@ -1,4 +1,5 @@
 /** Rules of the algorithm, the optimiser, the rollouts and the supervised steps: values that are each allowed but do not go together. */
+import { BEST_KEYWORDS } from '../records/chosen-metric.ts';
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
 import { isOwnCredit } from './own-credit.ts';
 import { demonstrationSources } from './training-schedule.ts';
@@ -232,6 +233,18 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
     wrong: ({ optimizer }) => optimizer.min_learning_rate > optimizer.learning_rate,
     problem: ({ optimizer }) =>
       `optimizer.min_learning_rate must be at most learning_rate (${optimizer.learning_rate}), got ${optimizer.min_learning_rate}`,
+  },
+  {
+    key: 'checkpoint.best',
+    wrong: ({ checkpoint, evaluation }) => !BEST_KEYWORDS.includes(checkpoint.best) && evaluation.every === 0,
+    problem: ({ checkpoint: { best } }) =>
+      `checkpoint.best must be ${BEST_KEYWORDS.join(', ')}, or a metric of the evaluation, which evaluation.every = 0 turns off; got "${best}"`,
+  },
+  {
+    key: 'checkpoint.greater_is_better',
+    wrong: ({ checkpoint }) => !checkpoint.greater_is_better && BEST_KEYWORDS.includes(checkpoint.best),
+    problem: ({ checkpoint: { best } }) =>
+      `checkpoint.greater_is_better is for a metric that checkpoint.best names, such as checkpoint.best = "em"; leave it out with "${best}"`,
   },
   {
     key: 'evaluation.examples',

@@ -6,7 +6,8 @@ import { endsBackend } from '../gradient-backend.ts';
 import { isDiskFull } from '../../files/disk-full.ts';
 import { replaceFile } from '../../files/json-lines.ts';
 import { supervisedSteps } from '../config/training-schedule.ts';
-import { type BestMetric, bestRecord, type BestVersion, isBetter, measuredVersions, readBest } from '../records/best-version.ts';
+import { bestRecord, type BestVersion, isBetter, measuredVersions, readBest } from '../records/best-version.ts';
+import { BEST_KEYWORDS, type ChosenMetric, chosenMetric } from '../records/chosen-metric.ts';
 import { comparableEvaluations } from '../records/usable-version.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { MetricsRow } from '../training-observer.ts';
@@ -69,7 +70,7 @@ export class BestAdapter {
     const fault = kept === null ? null : await adapterFault(kept.adapter);
     if (fault !== null) return this.#mend(kept!, fault);
     const rival = this.#rivalIn(kept);
-    const measured = measuredVersions(this.#comparable).filter((each) => this.#isAsked(each) && this.#beatsStart(each));
+    const measured = measuredVersions(this.#comparable, this.#chosen).filter((each) => this.#isAsked(each) && this.#beatsStart(each));
     const isRecorded = rival === null || measured.some((each) => isSame(each, rival));
     const found = await this.#inCheckpoint(isRecorded ? measured.filter((each) => isBetter(each, rival)) : measured);
     // An adapter is not deleted because its measurement was lost with metrics.jsonl.
@@ -122,20 +123,21 @@ export class BestAdapter {
   }
 
   /** Tells whether `checkpoint.best` lets this measurement choose. */
-  #isAsked({ metric, step, version }: { readonly metric: BestMetric; readonly step: number; readonly version: number }): boolean {
+  #isAsked({ metric, step, version }: { readonly metric: string; readonly step: number; readonly version: number }): boolean {
     const { config } = this.#parts.run;
     const { best } = config.checkpoint;
     if (metric === 'validation_nll') return best === 'auto' || best === 'validation_loss';
     // Version 0 is what the run started from.
-    if (version === 0 || best === 'none' || best === 'validation_loss') return false;
+    if (version === 0 || best === 'none' || best === 'validation_loss' || metric !== this.#chosen.metric) return false;
+    if (!BEST_KEYWORDS.includes(best)) return true;
     // Of supervised steps the loss on demonstrations says more than a few rollouts do.
     return best === 'reward' || (config.steps > 0 ? step >= supervisedSteps(config) : !this.#parts.isValidated);
   }
 
   /** A version that plays no better than the one that the run started from is not kept as the best. */
   #beatsStart(found: BestVersion): boolean {
-    if (found.metric !== 'reward_mean') return true;
-    const start = measuredVersions(this.#comparable).find(({ metric, version }) => metric === 'reward_mean' && version === 0);
+    if (found.metric !== this.#chosen.metric) return true;
+    const start = measuredVersions(this.#comparable, this.#chosen).find(({ metric, version }) => metric === found.metric && version === 0);
     // A start that was lost with metrics.jsonl is beaten by nothing; a run that does not measure its start loses none.
     return start === undefined ? this.#parts.records.missingRows(found.step).length === 0 : isBetter(found, start);
   }
@@ -148,9 +150,17 @@ export class BestAdapter {
 
   /** The kept version that another one must beat. One that was measured with another setup stays only until the first measurement with this one. */
   #rivalIn(kept: BestVersion | null): BestVersion | null {
-    if (kept === null || kept.metric !== 'reward_mean') return kept;
+    if (kept === null || kept.metric === 'validation_nll') return kept;
+    // Another metric chose it, before checkpoint.best was changed.
+    if (kept.metric !== this.#chosen.metric || (kept.lowerIsBetter === true) !== this.#chosen.isLowerBetter) return null;
     const isKept = (each: BestVersion) => isSame(each, kept);
-    return !measuredVersions(this.#comparable).some(isKept) && measuredVersions(this.#parts.records.rows).some(isKept) ? null : kept;
+    return !measuredVersions(this.#comparable, this.#chosen).some(isKept) && measuredVersions(this.#parts.records.rows, this.#chosen).some(isKept)
+      ? null
+      : kept;
+  }
+
+  get #chosen(): ChosenMetric {
+    return chosenMetric(this.#parts.run.config.checkpoint);
   }
 
   get #paths() {

@@ -8,6 +8,7 @@ import { totalSteps } from '../config/training-schedule.ts';
 import type { MetricsRow } from '../training-observer.ts';
 import type { TrainingRun } from '../training-session.ts';
 import type { Trajectory } from '../trajectory.ts';
+import { assertMeasured, chosenMetric } from '../records/chosen-metric.ts';
 import { comparableEvaluations, isOwnEvaluation } from '../records/usable-version.ts';
 
 interface EvaluationParts {
@@ -82,7 +83,16 @@ export class Evaluation {
     const seconds = isOnFile ? null : (performance.now() - startedAtMs) / 1000;
     const values = evaluationValues(trajectories);
     const by = playedBy(trajectories);
-    await this.#best.offer({ metric: 'reward_mean', step, version, value: values['reward_mean'] ?? null });
+    const chosen = chosenMetric(config.checkpoint);
+    assertMeasured(config.checkpoint.best, chosen, values, this.#records.rows);
+    const direction = chosen.isLowerBetter ? ({ lowerIsBetter: true } as const) : {};
+    await this.#best.offer({
+      metric: chosen.metric,
+      step,
+      version,
+      value: values[chosen.metric] ?? null,
+      ...direction,
+    });
     const { evaluationSetup: setup } = this.#run;
     const playedWith = setup === undefined ? {} : { evaluation_setup: setup };
     this.#records.row({ kind: 'evaluation', step, values: { ...values, policy_version: by, ...playedWith, evaluation_seconds: seconds } });

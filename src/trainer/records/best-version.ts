@@ -3,15 +3,16 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { jsonOrNull } from '../../schemas/json-or-null.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
+import type { ChosenMetric } from './chosen-metric.ts';
 import type { MetricsRow } from '../training-observer.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 import type { WrittenFile } from '../../files/written-files.ts';
 
-/** `reward_mean` of an evaluation, the higher the better; `validation_nll` of a validation, the lower the better. */
-export type BestMetric = 'reward_mean' | 'validation_nll';
-
 export interface BestVersion {
-  readonly metric: BestMetric;
+  /** `reward_mean` or another metric of an evaluation, or `validation_nll` of a validation, the lower the better. */
+  readonly metric: string;
+  /** Set for a metric that `checkpoint.best` names, if its lowest value is the best. @default false */
+  readonly lowerIsBetter?: true;
   /** The step after which it was measured. */
   readonly step: number;
   /** The version that it left. */
@@ -24,24 +25,27 @@ export interface KeptBest extends BestVersion {
   readonly adapter: string;
 }
 
-const FILES: Readonly<Record<BestMetric, string>> = { reward_mean: 'evaluation.json', validation_nll: 'validation.json' };
+const LOSS = 'validation_nll';
+const REWARD = 'reward_mean';
 
 /** Name and text of the file with the figure and with what the adapter's files were. */
 export function bestRecord(
-  { metric, step, version, value }: BestVersion,
+  { metric, step, version, value, lowerIsBetter }: BestVersion,
   files: readonly WrittenFile[],
 ): { readonly name: string; readonly text: string } {
-  const record = { step, ...(metric === 'reward_mean' ? { version } : {}), [metric]: value, files };
-  return { name: FILES[metric], text: `${JSON.stringify(record)}\n` };
+  const named = metric === REWARD ? {} : { greater_is_better: lowerIsBetter !== true };
+  const record = { step, ...(metric === LOSS ? {} : { version, ...named }), [metric]: value, files };
+  return { name: metric === LOSS ? 'validation.json' : 'evaluation.json', text: `${JSON.stringify(record)}\n` };
 }
 
-/** The measurements among the rows that could choose the best version, the best first. */
-export function measuredVersions(rows: readonly MetricsRow[]): BestVersion[] {
+/** The measurements among the rows that could choose the best version, the best first. @param chosen by which evaluations choose */
+export function measuredVersions(rows: readonly MetricsRow[], chosen: ChosenMetric): BestVersion[] {
   const measured = rows.flatMap(({ kind, step, values }): BestVersion[] => {
     if (kind === 'step') return [];
-    const metric = kind === 'evaluation' ? 'reward_mean' : 'validation_nll';
+    const metric = kind === 'evaluation' ? chosen.metric : LOSS;
+    const direction = kind === 'evaluation' && chosen.isLowerBetter ? ({ lowerIsBetter: true } as const) : {};
     const { [metric]: value = null, policy_version: version = null } = values;
-    return value === null ? [] : [{ metric, step, version: version ?? step, value }];
+    return value === null ? [] : [{ metric, step, version: version ?? step, value, ...direction }];
   });
   return measured.toSorted((a, b) => Number(isBetter(b, a)) - Number(isBetter(a, b)) || a.step - b.step);
 }
@@ -50,10 +54,19 @@ export function measuredVersions(rows: readonly MetricsRow[]): BestVersion[] {
 export function readBest(folder: string): KeptBest | null {
   const adapter = join(folder, 'adapter');
   if (!existsSync(adapter)) return null;
-  for (const metric of Object.keys(FILES) as BestMetric[]) {
-    const file = join(folder, FILES[metric]);
-    const { step, version = step, [metric]: value } = existsSync(file) ? fieldsOf(jsonOrNull(readRegularFileSync(file))) : {};
-    if (typeof step === 'number' && typeof version === 'number' && typeof value === 'number') return { metric, step, version, value, adapter };
+  for (const name of ['evaluation.json', 'validation.json']) {
+    const file = join(folder, name);
+    const {
+      step,
+      version = step,
+      greater_is_better: isGreater = true,
+      files: _,
+      ...figure
+    } = existsSync(file) ? fieldsOf(jsonOrNull(readRegularFileSync(file))) : {};
+    const [metric, value] = Object.entries(figure)[0] ?? [];
+    const isFigure = metric !== undefined && typeof value === 'number' && (metric === LOSS) === (name === 'validation.json');
+    if (typeof step === 'number' && typeof version === 'number' && isFigure)
+      return { metric, step, version, value, ...(isGreater === false ? { lowerIsBetter: true } : {}), adapter };
   }
   return null;
 }
@@ -61,6 +74,6 @@ export function readBest(folder: string): KeptBest | null {
 /** A reward is that of the version when it plays, so it outranks a loss on demonstrations. */
 export function isBetter(found: BestVersion, kept: BestVersion | null): boolean {
   if (kept === null) return true;
-  if (found.metric !== kept.metric) return found.metric === 'reward_mean';
-  return found.metric === 'reward_mean' ? found.value > kept.value : found.value < kept.value;
+  if (found.metric !== kept.metric) return found.metric !== LOSS;
+  return found.metric === LOSS || found.lowerIsBetter === true ? found.value < kept.value : found.value > kept.value;
 }

@@ -16,7 +16,12 @@ export function trainingRecord({
       steps: 30,
       sft: someConfig().sft,
       optimizer: someConfig().optimizer,
-      environment: { id: 'search-r1', args: { dataset: 'fact-world' }, evalArgs: { data_split: 'test' } },
+      checkpoint: someConfig().checkpoint,
+      environment: {
+        id: 'search-r1',
+        args: { dataset: 'fact-world' },
+        evalArgs: { data_split: 'test' },
+      },
       model: { path: 'models/nano-base', initialAdapter: null },
     },
     rows,

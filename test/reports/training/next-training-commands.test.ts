@@ -93,6 +93,40 @@ describe('nextTrainingCommands', () => {
     expect(evaluate?.command).toMatch(/ -b http:\/\/a:8000\/v1 -m nano--0a1b2c3d-best$/);
   });
 
+  it('says by which metric the run ended worse than the best adapter', () => {
+    const summary = trainingSummary(trainingRecord());
+    const at = (step: number, value: number) => ({ step, value });
+    const whys = (best: number, end: number, lowerIsBetter: boolean) => {
+      const bestBy = {
+        metric: 'em',
+        lowerIsBetter,
+        start: at(0, 1),
+        end: at(30, end),
+        best: at(10, best),
+      };
+      const bestEm = {
+        metric: 'rubric/em',
+        version: 10,
+        step: 10,
+        value: best,
+        adapter: 'outputs/train/nano--0a1b2c3d/best/adapter',
+      };
+      const heldOut = {
+        start: at(0, 1),
+        end: at(30, 1),
+        best: at(0, 1),
+      } as unknown as typeof summary.heldOut;
+      return nextTrainingCommands({ ...summary, heldOut, best: bestEm, bestBy }, remote, {
+        backend: 'embedded',
+        presets,
+      }).map(({ why }) => why);
+    };
+    const worse = 'serve the best adapter, of step 10: the run ended worse by em';
+    expect(whys(0.5, 0.4, false)).toContain(worse);
+    expect(whys(0.4, 0.5, true)).toContain(worse);
+    for (const why of [...whys(0.5, 0.5, false), ...whys(0.5, 0.4, true)]) expect(why).not.toContain('the best adapter');
+  });
+
   it('evaluates the adapter where it was left to serve, on held-out rows', () => {
     expect(nextTrainingCommands(trainingSummary(trainingRecord()), kept, { backend: 'embedded', presets }).map(({ command }) => command)).toEqual([
       `npx vf-eval search-r1 -a '{"dataset":"fact-world","data_split":"test"}' -p vllm -b http://a:8000/v1 -m nano-0a1b2c3d-v29`,

@@ -76,6 +76,36 @@ describe('renderTrainingSummary', () => {
     );
   });
 
+  it('names the metric that chose the best adapter, or that no version beat', () => {
+    const evaluated = (...values: readonly number[]): MetricsRow[] =>
+      values.map((em, i) => ({
+        kind: 'evaluation',
+        step: 10 * i,
+        values: { rollouts: 4, reward_mean: 0.5 - i / 10, 'rubric/em': em },
+      }));
+    const summaryOf = (rows: readonly MetricsRow[], greaterIsBetter: boolean, isKept: boolean) => {
+      const record = trainingRecord({
+        rows: [...trainingRows().filter(({ kind }) => kind === 'step'), ...rows],
+      });
+      const config = {
+        ...record.config,
+        checkpoint: { ...record.config.checkpoint, best: 'em', greaterIsBetter },
+      };
+      const best = isKept ? { metric: 'rubric/em', step: 10, version: 10, value: 0.25, adapter: '/run/best/adapter' } : null;
+      return renderTrainingSummary(trainingSummary({ ...record, config, best }), {
+        columns: 80,
+        paint: noPaint,
+        next: [],
+      });
+    };
+    const lowest = summaryOf(evaluated(0.5, 0.25, 0.75), false, true);
+    expect(lowest).toMatch(/^held-out em +0\.500 at 0 +0\.750 at 20 +0\.250 at 10$/m);
+    expect(lowest).toMatch(/^best by +lowest held-out em, 0\.250 after step 10$/m);
+    expect(summaryOf(evaluated(0.5, 0.75), true, true)).toMatch(/^best by +highest held-out em/m);
+    expect(summaryOf(evaluated(0.5, 0.25), true, false)).toMatch(/^best +none: no version had a higher held-out em than the start$/m);
+    expect(summaryOf(evaluated(0.5, 0.75), false, false)).toMatch(/^best +none: no version had a lower held-out em than the start$/m);
+  });
+
   it('misses the reward of rollouts that all failed after supervised steps', () => {
     const failed: MetricsRow = { kind: 'step', step: 13, values: { rollouts: 0, rollouts_failed: 8, reward_mean: null } };
     const summary = trainingSummary(trainingRecord({ rows: [...supervisedRows(), failed] }));

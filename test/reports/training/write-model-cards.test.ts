@@ -58,7 +58,23 @@ describe('writeModelCards', () => {
   it('says of each adapter which settings it was trained with, and repeats nothing whose settings changed', async () => {
     const adapter = place('checkpoints/step-000013/adapter');
     const bestAdapter = place('best/adapter');
-    const best = { metric: 'reward_mean', step: 12, version: 12, value: 0.9, adapter: bestAdapter } as const;
+    const em = {
+      metric: 'rubric/em',
+      lowerIsBetter: true,
+      step: 12,
+      version: 12,
+      value: 0.25,
+      adapter: bestAdapter,
+    } as const;
+    await writeModelCards(options({ adapter, best: em }));
+    expect(cardIn(bestAdapter)).toContain('It is the adapter with the lowest held-out em (0.250), after step 12');
+    const best = {
+      metric: 'reward_mean',
+      step: 12,
+      version: 12,
+      value: 0.9,
+      adapter: bestAdapter,
+    } as const;
     const history = new SettingHistory();
     const changes = [{ key: 'optimizer.learning_rate', before: 5e-4, after: 0.001 }];
     history.add({ kind: 'settings_changed', step: 12, message: '', changes });

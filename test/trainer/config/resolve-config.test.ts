@@ -345,6 +345,14 @@ describe('resolveTrainingConfig', () => {
     ],
     [{ algorithm: { correction: { min: 2, max: 2 } } }, /correction\.min must be below max \(2\), got 2/],
     [{ algorithm: { loss: { args: { beta: 1 } } } }, /algorithm\.loss\.args must be left out with algorithm\.loss\.use = "ratio"/],
+    [
+      { checkpoint: { best: 'em' }, evaluation: { every: 0 } },
+      /checkpoint\.best must be .*, or a metric of the evaluation, which evaluation\.every = 0 turns off; got "em"/,
+    ],
+    [
+      { checkpoint: { greater_is_better: false } },
+      /checkpoint\.greater_is_better is for a metric that checkpoint\.best names.*leave it out with "auto"/,
+    ],
     [{ evaluation: { examples: 0 } }, /evaluation.examples must be -1 \(all rows\) or at least 1, got 0/],
   ])('refuses the combination %j in one line', (table, message) => {
     expect(() => resolve(table)).toThrow(ConfigError);

@@ -31,7 +31,7 @@ const FULL = new VfError('Could not write it', { cause: Object.assign(new Error(
 const evaluated = (step: number, value: number): MetricsRow => ({ kind: 'evaluation', step, values: { reward_mean: value, policy_version: step } });
 const kept = () => readBest(join(folder, 'best'));
 
-function opened(evaluationSetup?: number): BestAdapter {
+function opened(evaluationSetup?: number, checkpointing: object = {}): BestAdapter {
   const save = async (directory: string) => {
     mkdirSync(directory);
     writeFileSync(join(directory, 'adapter_config.json'), '{}');
@@ -43,8 +43,17 @@ function opened(evaluationSetup?: number): BestAdapter {
     },
   };
   const parts = {
-    run: { config: someConfig({}), directory: { paths: { best: join(folder, 'best') } }, evaluationSetup },
-    records: { report: ({ message }: { message: string }) => said.push(message), rows, missingRows: () => lost, checkpoints },
+    run: {
+      config: someConfig({ checkpoint: checkpointing }),
+      directory: { paths: { best: join(folder, 'best') } },
+      evaluationSetup,
+    },
+    records: {
+      report: ({ message }: { message: string }) => said.push(message),
+      rows,
+      missingRows: () => lost,
+      checkpoints,
+    },
     session: { backend: { saveAdapter: save } },
     isValidated: false,
   };
@@ -81,6 +90,42 @@ describe('BestAdapter', () => {
       expect(said.at(-1)).toBe('best/ lacked the best adapter: it now holds the adapter of step 2');
     },
   );
+
+  it('keeps the adapter with the lowest value of a metric, and chooses again where another metric is named', async () => {
+    const measured = async (best: BestAdapter, step: number, [em, turns]: readonly [number, number], asked: 'em' | 'turns') => {
+      const values = { reward_mean: 1, 'rubric/em': em, turns_mean: turns, policy_version: step };
+      const figure = asked === 'em' ? { metric: 'rubric/em', value: em } : { metric: 'turns_mean', value: turns, lowerIsBetter: true as const };
+      await best.offer({ step, version: step, ...figure });
+      rows.push({ kind: 'evaluation', step, values });
+    };
+    const fewest = opened(undefined, { best: 'turns_mean', greater_is_better: false });
+    await measured(fewest, 0, [0.1, 5], 'turns');
+    expect(kept()).toBeNull();
+    await measured(fewest, 1, [0.2, 5], 'turns');
+    expect(kept()).toBeNull();
+    for (const [step, found] of [
+      [2, [0.2, 3]],
+      [3, [0.3, 4]],
+      [4, [0.4, 3]],
+    ] as const)
+      await measured(fewest, step, found, 'turns');
+    expect(kept()).toMatchObject({ metric: 'turns_mean', lowerIsBetter: true, step: 2, value: 3 });
+    await fewest.offer({ metric: 'reward_mean', step: 5, version: 5, value: 99 });
+    expect(kept()).toMatchObject({ step: 2 });
+    hasCheckpoint = true;
+    mkdirSync(checkpoint());
+    const highest = opened(undefined, { best: 'em' });
+    await highest.review();
+    expect([kept(), said]).toMatchObject([
+      { metric: 'rubric/em', step: 2, value: 0.2 },
+      ['best/ lacked the best adapter: it now holds the adapter of step 2'],
+    ]);
+    await measured(highest, 5, [0.15, 1], 'em');
+    expect(kept()).toMatchObject({ step: 2 });
+    await measured(highest, 6, [0.5, 9], 'em');
+    expect(kept()).toMatchObject({ metric: 'rubric/em', step: 6, value: 0.5 });
+    expect(kept()).not.toHaveProperty('lowerIsBetter');
+  });
 
   it('goes on without the best adapter, with its alarm alone, where no checkpoint has it any more', async () => {
     const best = opened();
