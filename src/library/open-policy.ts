@@ -5,6 +5,7 @@ import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
 import type { Price } from '../core/price.ts';
+import { Callbacks } from './callbacks.ts';
 import { assertEnvironment, loadEnvironment } from '../registry/load-environment.ts';
 import type { OpenedPolicy } from '../sessions/policy/open-policy.ts';
 import type { PolicySpec } from '../sessions/policy/policy-spec.ts';
@@ -82,10 +83,11 @@ export async function openPolicy<R extends Row = Row>(spec: PolicySpec, options:
     import('../sessions/policy/open-named-policy.ts'),
     import('../sessions/environment/environment-file.ts'),
   ]);
-  const { environment: played, variables: given = process.env, signal = new AbortController().signal, onNotice, ...others } = options;
+  await using parts = new Disposers();
+  const callbacks = new Callbacks(options);
+  const { environment: played, variables: given = process.env, signal, onNotice, ...others } = callbacks.options;
   const variables: NodeJS.ProcessEnv = { ...given };
   loadEnvironmentFile('.env', variables);
-  await using parts = new Disposers();
   const loaded = typeof played === 'string' ? await loadEnvironment(played, {}, { env: variables, signal }) : null;
   if (loaded !== null) parts.defer(() => loaded.close());
   const environment = loaded ?? (played as unknown as Environment | undefined) ?? null;
@@ -94,10 +96,12 @@ export async function openPolicy<R extends Row = Row>(spec: PolicySpec, options:
   const warn = (line: string) => onNotice?.(redactSecrets(redactUrl(line), [...secrets]));
   const surroundings = { variables, signal, secrets, warn };
   const policy = parts.use(
-    await withTransport({ variables, ...(options.maxWaitMs !== undefined && { maxWaitMs: options.maxWaitMs }) }, () =>
-      openNamedPolicy(spec, { ...others, environment, surroundings }),
+    await callbacks.through(() =>
+      withTransport({ variables, ...(options.maxWaitMs !== undefined && { maxWaitMs: options.maxWaitMs }) }, () =>
+        openNamedPolicy(spec, { ...others, environment, surroundings }),
+      ),
     ),
   );
   const disposer = parts.move();
-  return { ...policy, [Symbol.asyncDispose]: () => disposer.disposeAsync() };
+  return { ...policy, [Symbol.asyncDispose]: () => callbacks.through(() => disposer.disposeAsync()) };
 }

@@ -24,6 +24,7 @@ import { PROPERTY_NAMES } from '../sessions/setting-names.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { withTransport } from '../transport/transport-settings.ts';
 import { checkPolicySpec } from './open-policy.ts';
+import { Callbacks } from './callbacks.ts';
 import type { Evaluated, EvaluateOptions, RoleSpec } from './evaluate.ts';
 
 const OPTIONS: OptionKinds<EvaluateOptions> = {
@@ -98,7 +99,12 @@ const ROLE: OptionKinds<RoleSpec> = {
 
 export async function runEvaluateOptions<R extends Row>(options: EvaluateOptions<R>): Promise<Evaluated> {
   checkOptions('evaluate', options, OPTIONS);
-  const { environment, signal = new AbortController().signal, variables: given, onEvent, onNotice, policy, roles = {}, ...request } = options;
+  const callbacks = new Callbacks(options);
+  return callbacks.through(() => evaluated(callbacks.options));
+}
+
+async function evaluated<R extends Row>(options: EvaluateOptions<R> & { readonly signal: AbortSignal }): Promise<Evaluated> {
+  const { environment, signal, variables: given, onEvent, onNotice, policy, roles = {}, ...request } = options;
   const isClient = (player: PolicySpec | PolicyClient | undefined): player is PolicyClient => isObject(player) && 'lease' in player;
   const client = isClient(policy) ? policy : null;
   const spec = policy === undefined || isClient(policy) ? null : policy;

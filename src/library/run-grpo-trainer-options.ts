@@ -4,6 +4,7 @@ import { ConfigError } from '../core/errors.ts';
 import { openStepTrainer } from '../sessions/training/open-step-trainer.ts';
 import { ENVIRONMENT_CREDIT } from '../trainer/config/own-credit.ts';
 import { withTransport } from '../transport/transport-settings.ts';
+import { Callbacks } from './callbacks.ts';
 import type { GrpoTrainer, GrpoTrainerOptions } from './open-grpo-trainer.ts';
 import { openedSetup, trainingTransport } from './run-train-options.ts';
 
@@ -21,14 +22,15 @@ const OPTIONS: OptionKinds<GrpoTrainerOptions> = {
 
 export async function runGrpoTrainerOptions(options: GrpoTrainerOptions): Promise<GrpoTrainer> {
   checkOptions('openGrpoTrainer', options, OPTIONS);
-  const { credit, ...others } = options;
+  const callbacks = new Callbacks(options);
+  const { credit, ...others } = callbacks.options;
   const { setup, host } = await openedSetup(
     'openGrpoTrainer',
     credit === undefined ? others : { ...others, settings: withOwnCredit(others.settings) },
   );
   setup.notices.forEach(host.warn);
   const transport = trainingTransport(options, host);
-  const within = <T>(operation: () => Promise<T>): Promise<T> => withTransport(transport, operation);
+  const within = <T>(operation: () => Promise<T>): Promise<T> => callbacks.through(() => withTransport(transport, operation));
   const opened = await within(() => openStepTrainer(setup, { ...host, ...(credit === undefined ? {} : { credit }) }, within));
   const { trainer, environment } = opened;
   return Object.assign(trainer, {

@@ -18,6 +18,7 @@ import { totalSteps } from '../trainer/config/training-schedule.ts';
 import type { MetricsRow } from '../trainer/training-observer.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { type TransportSettings, withTransport } from '../transport/transport-settings.ts';
+import { Callbacks } from './callbacks.ts';
 import type { Trained, TrainOptions } from './train.ts';
 
 const OPTIONS: OptionKinds<TrainOptions> = {
@@ -42,8 +43,11 @@ const OPTIONS: OptionKinds<TrainOptions> = {
 
 export async function runTrainOptions(options: TrainOptions): Promise<Trained> {
   checkOptions('train', options, OPTIONS);
-  const { setup, host } = await openedSetup('train', options);
-  return withTransport(trainingTransport(options, host), () => trained(options, setup, host));
+  const callbacks = new Callbacks(options);
+  return callbacks.through(async () => {
+    const { setup, host } = await openedSetup('train', callbacks.options);
+    return withTransport(trainingTransport(options, host), () => trained(callbacks.options, setup, host));
+  });
 }
 
 /** The settings of all requests of a training. */

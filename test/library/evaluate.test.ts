@@ -125,6 +125,14 @@ describe('evaluate', () => {
     await expect(evaluate({ environment: capitals(), output: folder, variables: {}, ...options })).rejects.toThrow(message);
   });
 
+  it('rejects with what an async callback rejects with', async () => {
+    const onEvent = async (): Promise<void> => {
+      throw new Error('my table is full');
+    };
+    const policy = new ScriptedClient({ kind: 'chat', turns: [] });
+    await expect(evaluate({ environment: capitals(), policy, output: folder, variables: {}, onEvent })).rejects.toThrow('my table is full');
+  });
+
   it('rejects after an abort, and makes no folder', async () => {
     const output = join(folder, 'aborted');
     const running = evaluate({

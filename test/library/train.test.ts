@@ -74,6 +74,15 @@ describe('train', () => {
     expect(weights(join(folder, 'command/train', run!, 'checkpoints/step-000002/adapter'))).toBe(weights(whole.adapter));
   });
 
+  it('rejects with what an async callback rejects with, keeps the step, and goes on from there', { tags: 'long', timeout: 300_000 }, async () => {
+    const output = join(folder, 'callback');
+    const onStep = async (): Promise<void> => {
+      throw new Error('my table is full');
+    };
+    await expect(train({ ...SHORT, output, onStep })).rejects.toThrow('my table is full');
+    expect(await train({ ...SHORT, output, resume: true })).toMatchObject({ reason: 'finished', step: 2 });
+  });
+
   it('trains a loaded environment as the one of that name, tells every evaluation, and leaves it open', { timeout: 300_000 }, async () => {
     const args = { dataset: 'fact-world', topk: 3, max_turns: 1, end_of_turn: 'kept' };
     const environment = await loadEnvironment('search-r1', args, { purpose: 'training' });
