@@ -1,7 +1,10 @@
 import { eitherSignal } from '../core/abort.ts';
-import { TimeoutError } from '../core/errors.ts';
+import { ConfigError, TimeoutError } from '../core/errors.ts';
 import type { Model, ModelReply, ModelRequest } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
+import { isTokenCount } from '../core/sampling.ts';
+import { fieldsOf } from '../schemas/is-object.ts';
+import { kindOrNumber } from '../schemas/kind-of.ts';
 import { withRetries } from '../transport/retry.ts';
 import { LONGEST_TIMER_MS } from '../core/timers.ts';
 import { modelFailure } from './model-failure.ts';
@@ -33,7 +36,12 @@ export function retried(model: Model, { role, totalTimeoutMs = Infinity, ...opti
     async generate(messages, request) {
       const startedMs = performance.now();
       let failed = 0;
-      const attempt = (signal: AbortSignal): Promise<CountedReply> => model.generate(messages, { ...request, signal });
+      const attempt = async (signal: AbortSignal): Promise<CountedReply> => {
+        const reply: CountedReply = await model.generate(messages, { ...request, signal });
+        const problem = replyProblem(reply);
+        if (problem !== null) throw new ConfigError(`its reply must be ${REPLY}; ${problem}`);
+        return reply;
+      };
       using deadline = totalDeadline(totalTimeoutMs, request);
       try {
         const { requests = 1, ...reply } = await withRetries(attempt, {
@@ -50,6 +58,19 @@ export function retried(model: Model, { role, totalTimeoutMs = Infinity, ...opti
       }
     },
   };
+}
+
+const REPLY =
+  '{ text, usage: { promptTokens, completionTokens, cachedTokens }, finish: "stop" or "length", version: null }, the counts as whole numbers';
+
+/** No compiler has checked a model of an environment. */
+function replyProblem(reply: unknown): string | null {
+  const { text, usage, finish } = fieldsOf(reply);
+  if (typeof text !== 'string') return `text is ${kindOrNumber(text)}`;
+  const { promptTokens, completionTokens, cachedTokens = null } = fieldsOf(usage);
+  const wrong = Object.entries({ promptTokens, completionTokens, cachedTokens: cachedTokens ?? 0 }).find(([, count]) => !isTokenCount(count));
+  if (wrong !== undefined) return `usage.${wrong[0]} is ${kindOrNumber(wrong[1])}`;
+  return finish === 'stop' || finish === 'length' ? null : `finish is ${JSON.stringify(finish) ?? 'undefined'}`;
 }
 
 /** Aborts with the caller's signal, and once the time for all attempts is over. */

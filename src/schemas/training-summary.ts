@@ -63,7 +63,8 @@ export const trainingSummarySchema = closed(
     /** CPU time of the trainer's process divided by the wall-clock time of the steps; null if no step was timed or the embedded engine ran in the process. */
     overhead_share: numberOrNull,
     /** |log π trainer - log π server| of sampled tokens: mean over the run's trained tokens, and the largest. Null if never measured. */
-    log_prob_difference: nullable(closed({ mean: number, max: number })),
+    /** `steps`: the number of trained steps that measured it, where others did not. */
+    log_prob_difference: nullable(closed({ mean: number, max: number }, { steps: count })),
     directory: text,
     metrics: text,
     adapter: textOrNull,

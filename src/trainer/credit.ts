@@ -134,6 +134,14 @@ export interface CreditedBatch {
   readonly values: Readonly<Record<string, number | null>>;
   /** The reason why there is nothing to learn if all advantages are 0. */
   readonly constantReason: string;
+  /** True if a user's credit gave that reason. @default false */
+  readonly isOwnReason?: boolean;
+}
+
+/** What a user's credit returned, checked. */
+export interface CheckedAssignment extends CreditAssignment {
+  /** True if the module gave `constantReason`. */
+  readonly isOwnReason: boolean;
 }
 
 /** The tokens of a trajectory with one advantage for all, or one for each. Only tokens that `isTrained` keeps have a loss. */

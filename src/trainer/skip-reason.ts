@@ -31,6 +31,8 @@ export interface SkipReason {
   readonly text: string;
   /** The same without the setting that would help, for a reason that follows from another one. @default text */
   readonly plain?: string;
+  /** True if a user's credit gave the text. @default false */
+  readonly isOwn?: boolean;
 }
 
 export const SKIP_REMEDIES: Readonly<Record<SkipKind, string>> = {

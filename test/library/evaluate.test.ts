@@ -126,9 +126,7 @@ describe('evaluate', () => {
   });
 
   it('rejects with what an async callback rejects with', async () => {
-    const onEvent = async (): Promise<void> => {
-      throw new Error('my table is full');
-    };
+    const onEvent = (): unknown => Promise.reject(new Error('my table is full'));
     const policy = new ScriptedClient({ kind: 'chat', turns: [] });
     await expect(evaluate({ environment: capitals(), policy, output: folder, variables: {}, onEvent })).rejects.toThrow('my table is full');
   });

@@ -38,6 +38,33 @@ const serverModel = (client: PolicyClient): Model => clientModel(() => client, {
 const quick: Partial<RoleBinding> = { baseDelayMs: 1 };
 
 describe('openRoleModels', () => {
+  test.each([
+    [
+      { maxTokens: 8 },
+      /^The environment asked the model of role judge wrongly: signal must be an AbortSignal, got \w+\. Call generate\(messages, \{ maxTokens, signal \}\)/,
+    ],
+    [{ signal: forever }, /^The environment asked the model of role judge wrongly: maxTokens must be a whole number of at least 1/],
+    [undefined, /^The environment asked the model of role judge wrongly: signal must be/],
+  ])('name the role and the form of a call to an environment that asks with %j', async (request, message) => {
+    await using roles = await openRoleModels({ judge: { model: answering(() => 'yes') } });
+    await expect(roles.models['judge']!.generate(question, request as ModelRequest)).rejects.toThrow(message);
+  });
+
+  test.each([
+    [
+      { usage: { inputTokens: 1, outputTokens: 1 } },
+      /^The model of role judge \(own\) failed: .*its reply must be \{ text, usage: .*; usage\.promptTokens is/,
+    ],
+    [{ text: 5 }, /; text is/],
+    [{ finish: 'done' }, /; finish is "done"$/],
+  ])('count nothing of a reply of another form: %j', async (wrong, message) => {
+    const right = { text: 'yes', usage: { promptTokens: 1, completionTokens: 1, cachedTokens: null }, finish: 'stop', version: null };
+    const model = { name: 'own', generate: async () => ({ ...right, ...wrong }) } as unknown as Model;
+    await using roles = await openRoleModels({ judge: { model } });
+    expect((await failureOf(ask(roles.models['judge']!))).message).toMatch(message);
+    expect(roles.stats.get('judge')).toMatchObject({ calls: 0, failures: 1, requests: 0 });
+  });
+
   test('gives every one of 512 calls at once its own answer, with no more than the limit under way', async () => {
     await using server = await chatServer(({ messages }) => `row ${messages.at(-1)!.content}`);
     await using client = chatClient(server.url);

@@ -129,8 +129,9 @@ function addFigures(report: Report, summary: TrainingSummary): void {
   const overhead = overheadShare === null ? '' : `; the trainer's own CPU time is ${shareText(overheadShare)} of the steps`;
   report.line('time', `${durationText(summary.seconds.total)}: ${phaseShares(summary.seconds)}${overhead}`);
   if (logProbDifference !== null) {
-    const { mean, max } = logProbDifference;
-    report.line('|Δlogp|', `between trainer and server, mean ${figureText(mean)}, max ${figureText(max)} nats per token`);
+    const { mean, max, steps } = logProbDifference;
+    const where = steps === undefined ? '' : `, measured in ${plural(steps, 'step')} whose rollouts were of the same version`;
+    report.line('|Δlogp|', `between trainer and sampler, mean ${figureText(mean)}, max ${figureText(max)} nats per token${where}`);
   }
   if (events > 0) report.line('events', `${countText(events)} in events.jsonl`);
 }

@@ -263,7 +263,10 @@ function logProbDifference(steps: readonly MetricsRow[]): TrainingSummary['logPr
   });
   const tokens = measured.reduce((total, row) => total + row.tokens, 0);
   if (tokens === 0) return null;
-  return { mean: measured.reduce((total, row) => total + row.mean * row.tokens, 0) / tokens, max: Math.max(...measured.map(({ max }) => max)) };
+  const mean = measured.reduce((total, row) => total + row.mean * row.tokens, 0) / tokens;
+  // Rollouts of an earlier version are not compared.
+  const trained = steps.filter((row) => (metricValue(row, 'trained_tokens') ?? 0) > 0).length;
+  return { mean, max: Math.max(...measured.map(({ max }) => max)), ...(measured.length < trained ? { steps: measured.length } : {}) };
 }
 
 function highest<T extends RewardAt>(known: readonly T[]): T {

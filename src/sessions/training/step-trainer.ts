@@ -136,6 +136,7 @@ export class StepTrainer {
   async #update(trajectories: readonly Trajectory[], credit: Credit): Promise<UpdatedPolicy> {
     const { run, session, signal } = this.#parts;
     const { config, losses, observer } = run;
+    if (trajectories.length === 0) return unchangedPolicy(config, 'no rollouts were given, so no step was taken');
     const step = this.#step + 1;
     const version = this.#version;
     const { work, update } = await trainStep(step, version, {
@@ -280,6 +281,10 @@ function givenCredit(trajectories: readonly Trajectory[], advantages: ArrayLike<
       constantReason: 'every advantage is 0',
     }),
   };
+}
+
+function unchangedPolicy({ algorithm }: TrainingConfig, unchanged: string): UpdatedPolicy {
+  return { loss: null, klDiv: null, avgReward: null, beta: algorithm.kl.coefficient, unchanged, metrics: {} };
 }
 
 function searchedShare(trajectories: readonly Trajectory[]): number | null {

@@ -4,11 +4,13 @@
  */
 import { namesIn } from '../../files/if-there.ts';
 import { ConfigError, ownCodeText, RewardError, VfError } from '../../core/errors.ts';
+import { unknownKeyProblem } from '../../core/option-spelling.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { assertNotAsync, moduleFault } from '../../core/module-fault.ts';
 import {
   type Advantage,
+  type CheckedAssignment,
   type Credit,
   type CreditAssignment,
   type CreditBatch,
@@ -38,7 +40,9 @@ export function checkedCredit(createCredit: CreditFactory, config: TrainingConfi
       const problem = isObject(assigned) ? assignmentProblem(assigned, batch) : 'it must be { advantages }';
       if (problem !== null) throw moduleFault(`assign of the credit ${module} returned a wrong value in step ${batch.step}: ${problem}`, module);
       const { constantReason = `the credit ${advantage.use} gave every rollout 0, or left it out` } = assigned;
-      return withConstantGroups({ ...assigned, constantReason }, batch, constantGroups);
+      const isOwnReason = assigned.constantReason !== undefined;
+      const checked: CheckedAssignment = { ...withConstantGroups({ ...assigned, constantReason }, batch, constantGroups), isOwnReason };
+      return checked;
     },
     ...(credit.saveState === undefined || credit.loadState === undefined
       ? {}
@@ -123,7 +127,12 @@ function ownFault(cause: unknown, module: string): VfError {
   return moduleFault(`${what} failed: ${ownCodeText(cause)}${advice}`, module, cause);
 }
 
-function assignmentProblem({ advantages, values = {}, constantReason = '' }: CreditAssignment, { groups }: CreditBatch): string | null {
+const ASSIGNED = ['advantages', 'values', 'constantReason'] as const satisfies readonly (keyof CreditAssignment)[];
+
+function assignmentProblem(assigned: CreditAssignment, { groups }: CreditBatch): string | null {
+  const { advantages, values = {}, constantReason = '' } = assigned;
+  const unknown = unknownKeyProblem(assigned, ASSIGNED);
+  if (unknown !== null) return `it has ${unknown}`;
   if (!Array.isArray(advantages)) return `advantages must be a list with a list for each of the ${groups.length} groups, got ${shown(advantages)}`;
   if (advantages.length !== groups.length) return `advantages must have a list for each of the ${groups.length} groups, got ${advantages.length}`;
   for (const [g, members] of groups.entries()) {

@@ -4,6 +4,8 @@
  */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import {
+  type CheckedAssignment,
+  type CreditAssignment,
   type Advantage,
   byGroup,
   type Credit,
@@ -43,7 +45,11 @@ export async function creditBatch(credit: Credit, trajectories: readonly Traject
     members.map((member) => creditRollout(member, penalties?.get(member) ?? null, credit.needs?.kinds === true ? kinds : null)),
   );
   const credited = new Set(finished);
-  const assigned = credit.assign({ step, groups, failed: played.filter((trajectory) => !credited.has(trajectory)) });
+  const assigned: CreditAssignment & Partial<CheckedAssignment> = credit.assign({
+    step,
+    groups,
+    failed: played.filter((trajectory) => !credited.has(trajectory)),
+  });
   const sequences = groups.map((members, g) => members.flatMap((member, i) => sequenceOf(member, assigned.advantages[g]![i]!, config) ?? []));
   return {
     groups: [...sequences.filter((members) => members.length > 0).map((members) => members.map(withKinds)), ...demonstrations],
@@ -55,6 +61,7 @@ export async function creditBatch(credit: Credit, trajectories: readonly Traject
       ...assigned.values,
     },
     constantReason: assigned.constantReason ?? 'the credit of every rollout is 0',
+    ...(assigned.isOwnReason === true && { isOwnReason: true }),
   };
 }
 

@@ -6,11 +6,13 @@ import type { SkipReason } from '../skip-reason.ts';
 import { isDemonstration, isFinished, isUnplayed, type Trajectory } from '../trajectory.ts';
 
 /** @param reason of the update; one that is not about rewards stays */
-export function batchReason(
-  reason: SkipReason,
-  trajectories: readonly Trajectory[],
-  { scope, maxTokens = null, use = 'outcome' }: Compared,
-): SkipReason {
+export function batchReason(reason: SkipReason, trajectories: readonly Trajectory[], compared: Compared): SkipReason {
+  const found = rewardReason(reason, trajectories, compared);
+  // The module knows more about its credit than the rewards show.
+  return reason.isOwn !== true || found === reason ? found : { ...found, text: `${reason.text}; ${found.text}` };
+}
+
+function rewardReason(reason: SkipReason, trajectories: readonly Trajectory[], { scope, maxTokens = null, use = 'outcome' }: Compared): SkipReason {
   if (trajectories.length === 0) return { kind: 'empty', text: 'the source returned nothing to train on' };
   const rollouts = trajectories.filter((each) => !isDemonstration(each));
   if (reason.kind === 'not_finite') return tooLarge(rollouts) ?? reason;

@@ -142,7 +142,7 @@ interface Updated {
   readonly brokenLosses: readonly string[];
 }
 
-function emptyReason({ groups, constantReason }: CreditedBatch, { steps, dropped, brokenLosses }: Updated): SkipReason {
+function emptyReason({ groups, constantReason, isOwnReason = false }: CreditedBatch, { steps, dropped, brokenLosses }: Updated): SkipReason {
   if (brokenLosses.length > 0) return { kind: 'not_finite', text: `the gradient of ${lossNames(brokenLosses)} was not finite` };
   if (dropped > 0 || steps.some(({ outcome }) => outcome === 'not_finite'))
     return { kind: 'not_finite', text: 'a log-prob or the gradient was not finite' };
@@ -154,7 +154,9 @@ function emptyReason({ groups, constantReason }: CreditedBatch, { steps, dropped
       ? { kind: 'masked', text: 'no rollout has a token to train; rollouts.truncated = "mask" leaves out those that were cut short' }
       : { kind: 'no_loss', text: 'the policy wrote no token in any rollout' };
   const isInformative = sequences.some(({ advantages }) => advantages.some((advantage) => advantage !== 0));
-  return isInformative ? { kind: 'no_loss', text: 'no token of any group has a loss' } : { kind: 'constant', text: constantReason };
+  return isInformative
+    ? { kind: 'no_loss', text: 'no token of any group has a loss' }
+    : { kind: 'constant', text: constantReason, ...(isOwnReason ? { isOwn: true } : {}) };
 }
 
 /** `the loss "near"`, `the losses "near", "far"`. */

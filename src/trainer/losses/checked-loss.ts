@@ -1,9 +1,11 @@
 /** A loss of a user's module, which no compiler has checked. A missing part, a wrong result or an error of its own becomes one line that names the module. */
+import { suggestion } from '../../core/closest-name.ts';
+import { unknownKeyProblem } from '../../core/option-spelling.ts';
 import { ConfigError, ownCodeText, VfError } from '../../core/errors.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { LossContext, LossFactory } from './registry.ts';
 import { assertNotAsync, moduleFault } from '../../core/module-fault.ts';
-import type { TokenLoss, TokenLossBatch, TokenLossValue } from '../token-loss.ts';
+import type { LossMetric, LossNeeds, TokenLoss, TokenLossBatch, TokenLossValue } from '../token-loss.ts';
 
 /** @param module the name that the user gave, with its key: `./my-loss.ts (losses.mine.use)` */
 export function checkedLoss(createLoss: LossFactory, args: Readonly<Record<string, unknown>>, context: LossContext, module: string): TokenLoss {
@@ -46,9 +48,17 @@ function checkedMethods(loss: TokenLoss | null | undefined, module: string): Tok
   if (loss instanceof Promise) throw new ConfigError(`createLoss of ${module} must not be async: it must return the loss itself`);
   const needs = loss?.needs;
   const areNeeds = [needs?.old, needs?.reference, needs?.sampler].every((need) => typeof need === 'boolean');
-  if (typeof loss?.evaluate === 'function' && areNeeds) return loss;
-  throw new ConfigError(`createLoss of ${module} must return { needs: { old, reference, sampler }, evaluate(batch, counts) }, the needs as booleans`);
+  if (typeof loss?.evaluate !== 'function' || !areNeeds)
+    throw new ConfigError(
+      `createLoss of ${module} must return { needs: { old, reference, sampler }, evaluate(batch, counts) }, the needs as booleans`,
+    );
+  const unknown = Object.entries(loss.needs).find(([name, need]) => !NEEDS.some((known) => known === name) || typeof need !== 'boolean')?.[0];
+  if (unknown === undefined) return loss;
+  throw new ConfigError(`needs of the loss ${module} may have ${NEEDS.join(', ')}, each true or false; got ${unknown}${suggestion(unknown, NEEDS)}`);
 }
+
+const NEEDS = ['old', 'reference', 'sampler', 'entropy', 'turns', 'positions', 'kinds'] as const satisfies readonly (keyof LossNeeds)[];
+const VALUE = ['loss', 'gradient', 'dEntropy', 'metrics'] as const satisfies readonly (keyof TokenLossValue)[];
 
 function evaluated(evaluate: () => TokenLossValue, module: string): TokenLossValue {
   try {
@@ -59,7 +69,10 @@ function evaluated(evaluate: () => TokenLossValue, module: string): TokenLossVal
   }
 }
 
-function valueProblem({ loss, gradient, dEntropy, metrics }: TokenLossValue, tokens: number): string | null {
+function valueProblem(found: TokenLossValue, tokens: number): string | null {
+  const { loss, gradient, dEntropy, metrics } = found;
+  const unknown = unknownKeyProblem(found, VALUE);
+  if (unknown !== null) return `it has ${unknown}`;
   if (typeof loss !== 'number') return `loss must be a number, got ${shown(loss)}`;
   for (const [name, values] of Object.entries({ gradient, ...(dEntropy === undefined ? {} : { dEntropy }) })) {
     if (!(values instanceof Float64Array)) return `${name} must be a Float64Array with a number for every token, such as logProbs.map(() => 0)`;
@@ -77,7 +90,7 @@ function valueProblem({ loss, gradient, dEntropy, metrics }: TokenLossValue, tok
 const COLUMNS = ['logProbs', 'advantages', 'oldLogProbs', 'referenceLogProbs', 'samplerLogProbs', 'entropy'] as const;
 
 /** Numbers that no backend can go on with. Not the module's fault if it was given such a number itself. */
-function numberProblem({ loss, gradient, dEntropy }: TokenLossValue, batch: TokenLossBatch): string | null {
+function numberProblem({ loss, gradient, dEntropy, metrics }: TokenLossValue, batch: TokenLossBatch): string | null {
   if (COLUMNS.some((name) => batch[name]?.every(Number.isFinite) === false)) return null;
   for (const [name, values] of Object.entries({ gradient, ...(dEntropy === undefined ? {} : { dEntropy }) })) {
     // A backend computes in single precision.
@@ -86,6 +99,9 @@ function numberProblem({ loss, gradient, dEntropy }: TokenLossValue, batch: Toke
     const given = COLUMNS.flatMap((column) => (batch[column] === undefined ? [] : [`${column} ${batch[column][token]}`]));
     return `${name} must be finite in single precision, got ${values[token]} at ${placeOf(token, batch)} (${given.join(', ')})`;
   }
+  const wrong = Object.entries(metrics).find(([, metric]) => !isMeasured(metric));
+  if (wrong !== undefined)
+    return `the metric "${wrong[0]}" must be finite, got ${wrong[1].value} for ${rolloutsOf(batch)}, whose numbers are all finite`;
   return Number.isFinite(loss) ? null : `loss must be finite, got ${loss} for ${rolloutsOf(batch)}, whose numbers are all finite`;
 }
 
@@ -107,6 +123,14 @@ function isMetric(metric: unknown): boolean {
   if (!isObject(metric) || typeof metric['value'] !== 'number') return false;
   const { merge, weight } = metric;
   return merge === 'mean' ? typeof weight === 'number' : merge === 'sum' || merge === 'min' || merge === 'max';
+}
+
+/** True for a finite value, for a mean of nothing, and for the start of a minimum or maximum. */
+function isMeasured(metric: LossMetric): boolean {
+  if (metric.merge === 'mean' && metric.weight === 0) return true;
+  return (
+    Number.isFinite(metric.value) || (metric.merge === 'min' && metric.value === Infinity) || (metric.merge === 'max' && metric.value === -Infinity)
+  );
 }
 
 function shown(value: unknown): string {

@@ -134,6 +134,7 @@ describe('checkedCredit', () => {
 
   it.each([
     ['nothing', undefined, 'it must be { advantages }'],
+    ['a misspelled key', { advantages: [[1, 1]], valuse: {} }, 'it has the key "valuse" (did you mean values'],
     ['no list', { advantages: 1 }, 'advantages must be a list with a list for each of the 1 groups, got 1'],
     ['a group too many', { advantages: [[1, 1], [1]] }, 'advantages must have a list for each of the 1 groups, got 2'],
     ['a number for a group', { advantages: [1] }, 'advantages[0], of the row a, must be a list with one entry for each of its 2 rollouts, got 1'],

@@ -66,6 +66,15 @@ describe('batchReason', () => {
     expect(newRunAfter(reason, someConfig({ rollouts: { max_tokens: 64 } }))).toBeNull();
   });
 
+  it('begins with the reason of a credit of the user, whatever the rewards show', () => {
+    const own = { kind: 'constant', text: 'no page was read', isOwn: true } as const;
+    expect(batchReason(own, [paid('a/0', 0), paid('a/1', 1)], { scope: 'group', use: './mine.ts' })).toMatchObject({
+      kind: 'credit',
+      text: 'no page was read; the credit ./mine.ts gave every token the advantage 0, or left it out, although rewards differ',
+    });
+    expect(batchReason(own, [paid('a/0', 1), paid('a/1', 1)], { scope: 'group', use: './mine.ts' })).toBe(own);
+  });
+
   it('is the rewards where their differences are too small for a gradient', () => {
     const reason = { kind: 'no_gradient', text: 'the gradient is 0' } as const;
     expect(batchReason(reason, [paid('a/0', 0), paid('a/1', 1e-300)], { scope: 'group' })).toEqual({

@@ -46,6 +46,9 @@ describe('checkedLoss', () => {
   });
 
   it('refuses a value that is not a loss', () => {
+    expect(() => opened(() => ({ needs: { ...NEEDS, turn: true }, evaluate: () => ({}) }) as never)).toThrow(
+      `needs of the loss ${MODULE} may have old, reference, sampler, entropy, turns, positions, kinds, each true or false; got turn (did you mean turns?)`,
+    );
     expect(() => opened(async () => nllLoss({ kind: 'sum' }))).toThrow(`createLoss of ${MODULE} must not be async`);
     for (const loss of [null, {}, { needs: { olds: true }, evaluate: () => null }])
       expect(() => opened(() => loss)).toThrow(`createLoss of ${MODULE} must return { needs: { old, reference, sampler }, evaluate(batch, counts) }`);
@@ -59,6 +62,7 @@ describe('checkedLoss', () => {
     [{ loss: 1, gradient: GRADIENT, dEntropy: [0], metrics: {} }, 'dEntropy must be a Float64Array'],
     [{ loss: 1, gradient: GRADIENT.subarray(1), metrics: {} }, 'gradient must have a number for each of the 3 tokens, got 2'],
     [{ loss: 1, gradient: GRADIENT, dEntropy: new Float64Array(4), metrics: {} }, 'dEntropy must have a number for each of the 3 tokens, got 4'],
+    [{ loss: 1, gradient: GRADIENT, metric: {}, metrics: {} }, 'it has the key "metric" (did you mean metrics?)'],
     [{ loss: 1, gradient: GRADIENT }, 'metrics must be an object; return {} for a loss without metrics'],
     [{ loss: 1, gradient: GRADIENT, metrics: { loss: { merge: 'sum', value: 3 } } }, 'a metric must not be called "loss"'],
     [{ loss: 1, gradient: GRADIENT, metrics: { share: 3 } }, 'the metric "share" must be { merge, value }'],
@@ -81,6 +85,7 @@ describe('checkedLoss', () => {
       'gradient must be finite in single precision, got -1e+300 at token 0 of the rollout river/1 (logProbs -3',
     ],
     [{ dEntropy: Float64Array.of(Infinity, 1, 1) }, 'dEntropy must be finite in single precision, got Infinity at token 0 of the rollout river/0'],
+    [{ metrics: { share: { merge: 'sum', value: NaN } } }, 'the metric "share" must be finite, got NaN for the 2 rollouts river/0, river/1'],
     [{ loss: NaN }, 'loss must be finite, got NaN for the 2 rollouts river/0, river/1, whose numbers are all finite'],
   ])('blames a number that is not finite on the module, with the rollout and the token, and asks for a corrected module (%#)', (wrong, message) => {
     const loss = opened(() => ({ needs: NEEDS, evaluate: () => ({ loss: 1, gradient: GRADIENT, metrics: {}, ...wrong }) }));
