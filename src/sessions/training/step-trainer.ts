@@ -136,7 +136,7 @@ export class StepTrainer {
   async #update(trajectories: readonly Trajectory[], credit: Credit): Promise<UpdatedPolicy> {
     const { run, session, signal } = this.#parts;
     const { config, losses, observer } = run;
-    if (trajectories.length === 0) return unchangedPolicy(config, 'no rollouts were given, so no step was taken');
+    if (trajectories.length === 0) return updatedPolicy(config, {}, 'no rollouts were given, so no step was taken');
     const step = this.#step + 1;
     const version = this.#version;
     const { work, update } = await trainStep(step, version, {
@@ -155,14 +155,7 @@ export class StepTrainer {
     this.#budget.finishStep();
     if (update.applied > 0) await this.#serve(step > version ? step : version + 1, trajectories);
     const metrics = { ...batchValues({ trajectories }, work, { version }), ...update.values };
-    return {
-      loss: metrics['loss'] ?? null,
-      klDiv: metrics['kl'] ?? null,
-      avgReward: metrics['reward_mean'] ?? null,
-      beta: config.algorithm.kl.coefficient,
-      unchanged: update.reason?.text ?? null,
-      metrics,
-    };
+    return updatedPolicy(config, metrics, update.reason?.text ?? null);
   }
 
   async trainStep(rows: readonly Row[], options: GenerateOptions = {}): Promise<SteppedPolicy> {
@@ -283,8 +276,9 @@ function givenCredit(trajectories: readonly Trajectory[], advantages: ArrayLike<
   };
 }
 
-function unchangedPolicy({ algorithm }: TrainingConfig, unchanged: string): UpdatedPolicy {
-  return { loss: null, klDiv: null, avgReward: null, beta: algorithm.kl.coefficient, unchanged, metrics: {} };
+function updatedPolicy({ algorithm: { kl } }: TrainingConfig, metrics: UpdatedPolicy['metrics'], unchanged: string | null): UpdatedPolicy {
+  const { loss = null, kl: klDiv = null, reward_mean: avgReward = null } = metrics;
+  return { loss, klDiv, avgReward, beta: kl.coefficient, unchanged, metrics };
 }
 
 function searchedShare(trajectories: readonly Trajectory[]): number | null {
