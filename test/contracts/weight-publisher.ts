@@ -337,7 +337,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
         await using proxy = await loraProxy(server.url, hide);
         await using opened = run.publisher({ adapter, baseUrls: [proxy.url] });
         const result = await opened.publish({ version: 1, manifest, probe }, signal);
-        expect(reasonOf(result).message).toMatch(/Rank 32 exceeds the server's limit of 16: .*--max-lora-rank 32 or more, or lower \[lora\] rank/);
+        expect(reasonOf(result).message).toMatch(/Rank 32 exceeds the server's limit of 16[.:] .*--max-lora-rank 32 or more, or lower \[lora\] rank/);
         expect(proxy.requests.includes('POST /v1/load_lora_adapter')).toBe(hidden);
       }
     });

@@ -86,7 +86,9 @@ function numeric<const S extends NumberSettings>(
   description: string,
   settings: S,
 ): Option<number, Always<S>> {
-  const { from = -Infinity, above = -Infinity, to = Infinity, or } = settings as NumberSettings;
+  const { from = -Infinity, above = -Infinity, to: highest = Infinity, or } = settings as NumberSettings;
+  // Beyond it an integer is no longer the one that was written; nobody wants to read it.
+  const to = highest === Number.MAX_SAFE_INTEGER ? Infinity : highest;
   const wanted = `${from === to ? String(to) : `${what}${rangeText({ from, above, to })}`}${or === undefined ? '' : `, or ${or.value} for ${or.means}`}`;
   const check = (value: unknown, spelling: string): number => {
     if (typeof value === 'number' && isOne(value) && ((value >= from && value > above && value <= to) || value === or?.value)) return value;

@@ -1,9 +1,11 @@
 /** Rules of the algorithm, the optimiser, the rollouts and the supervised steps: values that are each allowed but do not go together. */
-import { BEST_KEYWORDS } from '../records/chosen-metric.ts';
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
 import { isOwnCredit } from './own-credit.ts';
 import { demonstrationSources } from './training-schedule.ts';
 import type { ConfigRule } from './check-config.ts';
+
+/** Values of `checkpoint.best` other than the names of metrics. */
+export const BEST_KEYWORDS: readonly string[] = ['auto', 'reward', 'validation_loss', 'none'];
 
 /** Built-in losses that read nothing of [algorithm]; a module may read all of it. */
 const APART: readonly (string | undefined)[] = ['nll', 'rpg'];

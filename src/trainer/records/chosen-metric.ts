@@ -2,6 +2,7 @@
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { BEST_KEYWORDS } from '../config/algorithm-rules.ts';
 import type { MetricsRow } from '../training-observer.ts';
 import { RUBRIC_PREFIX, TASK_PREFIX } from './metrics.ts';
 
@@ -11,7 +12,6 @@ export interface ChosenMetric {
   readonly isLowerBetter: boolean;
 }
 
-export const BEST_KEYWORDS: readonly string[] = ['auto', 'reward', 'validation_loss', 'none'];
 const REWARD: ChosenMetric = { metric: 'reward_mean', isLowerBetter: false };
 /** Metrics of an evaluation besides those of its rubric and tasks. */
 const OF_ROLLOUTS: readonly string[] = ['truncated', 'turns_mean', 'tokens_per_rollout'];

@@ -70,7 +70,7 @@ describe('LoraServerPublisher', () => {
   it('detects a server that runs with LoRA off before it sends anything', async () => {
     await using proxy = await loraProxy(server.url, answer('/server_info?config_format=json', 200, { vllm_config: { lora_config: null } }));
     expect(messageOf(await publish({ baseUrls: [proxy.url] }))).toMatch(
-      /Rank 4 exceeds the server's limit of 0: .*--enable-lora --max-lora-rank 4 or more/,
+      /Rank 4 exceeds the server's limit of 0\. Start vLLM with .*--enable-lora --max-lora-rank 4 or more/,
     );
     expect(proxy.requests).not.toContain(`POST ${LOAD}`);
   });
