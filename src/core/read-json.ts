@@ -58,8 +58,9 @@ function isRounded(value: unknown, source: string | undefined): boolean {
 export function jsonOrText(word: string): unknown {
   try {
     return readExactJson(word);
-  } catch {
-    return word;
+  } catch (error) {
+    // So deep that no function can look at every value, and its reader refuses it.
+    return error instanceof RangeError ? readJson(word) : word;
   }
 }
 

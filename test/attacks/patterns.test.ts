@@ -52,7 +52,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   'src/trainer/records/step-advantages.ts: (step-\\d+)[^/\\\\]*?\\.jsonl(?:\\.thin)?((?:\\.gz)?)$': 'the name of a file',
   'environments/grpo-000/config.ts: [/\\\\]+$': "the name of the user's model",
   'environments/grpo-000/config.ts: qwen[-_ ]?3(?:[._p]\\d+(?![\\d.]*b\\b))?': "the name of the user's model",
-  'src/files/records.ts: ("(?:[^"\\\\]|\\\\.)*")(\\s*:)?|[{}[\\]]': 'the text is JSON, so every string ends',
+  'src/core/repeated-key.ts: ("(?:[^"\\\\]|\\\\.)*")(\\s*:)?|[{}[\\]]': 'the text is JSON, so every string ends',
   'src/clients/vllm-image-probe.ts: "message":\\s*("(?:[^"\\\\]|\\\\.)*")': 'no string holds the bare quotes with which a match begins',
 };
 

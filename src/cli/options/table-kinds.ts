@@ -42,8 +42,11 @@ function parseObject(word: string, spelling: string, wanted: string): Table {
   const shown = mayHoldSecret ? 'a value that is not shown because it may hold a secret' : word.length > 60 ? `${word.slice(0, 60)}…` : word;
   let value: unknown;
   try {
+    // A function that looks at every value would overflow the stack.
+    levelled(readJson(word), spelling);
     value = readJson(word, refuseRounded);
   } catch (cause) {
+    if (cause instanceof ConfigError) throw cause;
     if (cause instanceof RangeError) throw new ConfigError(`${spelling}: ${cause.message}`, { cause });
     const position = / at position (\d+)/.exec(String(cause))?.[1];
     const where = `, which is not valid JSON${position === undefined ? '' : ` from character ${position} on`}`;
