@@ -197,7 +197,11 @@ describe('vf-view under attack', () => {
     await send(local, '/api/runs');
     const grown = await peakGrowth(local, async () => {
       const { text } = await send(local, at('rollouts', { run: 'huge', set: 'results', text: 'nobody' }));
-      expect(JSON.parse(text)).toMatchObject({ total: 2, matched: 2, problem: expect.stringMatching(/results\.jsonl is damaged: line 2 is longer than 32 MB/) });
+      expect(JSON.parse(text)).toMatchObject({
+        total: 2,
+        matched: 2,
+        problem: expect.stringMatching(/results\.jsonl is damaged: line 2 is longer than 32 MB/),
+      });
     });
     expect(grown).toBeLessThan(200 * 2 ** 20);
   });
