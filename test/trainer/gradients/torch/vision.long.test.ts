@@ -1,4 +1,7 @@
-/** The torch worker over vision-language bases: which it takes, where it finds images, what it keeps of them. Its numbers: vision.contract.test.ts. */
+/**
+ * The torch worker over vision-language bases: which it takes, where it finds images, what it keeps of them. Its numbers: vision.contract.test.ts.
+ * @module-tag long
+ */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
