@@ -1,4 +1,7 @@
-/** The torch worker in several processes: the numbers of one process, failures of one rank, lost ranks. The contract runs over it in torch-backend.contract.test.ts. */
+/**
+ * The torch worker in several processes: the numbers of one process, failures of one rank, lost ranks. The contract runs over it in torch-backend.contract.test.ts.
+ * @module-tag long
+ */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
