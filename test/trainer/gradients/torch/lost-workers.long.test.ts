@@ -1,5 +1,5 @@
 /**
- * Kills of the torch worker and of its trainer, beyond those of torch-backend.test.ts and ranks.test.ts.
+ * Kills of the torch worker and of its trainer, beyond those of torch-backend.test.ts and ranks.long.test.ts.
  * @module-tag long
  */
 import { spawn } from 'node:child_process';
