@@ -76,6 +76,13 @@ describe.concurrent('vf-eval', () => {
     expect(more.stderr).toContain('capitals has only 7 rows, 2 fewer than requested');
   });
 
+  it('gives exit code 2 with --dry-run where the policy server does not answer, as for all that is missing', async () => {
+    using folder = new EvalFolder();
+    const { code, stderr } = await folder.run(['capitals', '--dry-run', '-b', 'http://127.0.0.1:9/v1', '-m', 'x']);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^vf-eval: The policy server at http:\/\/127\.0\.0\.1:9\/v1 \(-b\) cannot be reached: .*\n$/);
+  });
+
   it('plays nothing and writes nothing with --dry-run, but shows the first prompt', async () => {
     using folder = new EvalFolder();
     const { code, stdout } = await folder.run(['capitals', '--dry-run', '-T', '0.5']);

@@ -1,5 +1,6 @@
 /** Runs one evaluation of the command line: shows its progress and notices on stderr and renders its summary. */
 import type { Summary } from '../../schemas/summary.ts';
+import { ConfigError, PolicyError, RetrievalError } from '../../core/errors.ts';
 import type { CommandContext } from '../command-line.ts';
 import { plural } from '../../reports/text/number-text.ts';
 import { noPaint, paintFor } from '../../reports/text/paint.ts';
@@ -61,7 +62,8 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
     isDry: settings.dryRun === true,
     rolesFor: (declared: readonly string[]) => sharedRoles.tablesOf(planned, declared),
   };
-  await using opened = await openEvaluation(evaluationRequest(planned), session);
+  const opening = openEvaluation(evaluationRequest(planned), session);
+  await using opened = await (settings.dryRun === true ? opening.catch(refuseMissing) : opening);
   if (settings.dryRun === true) {
     announce(opened, context);
     return await dryEvaluation(opened, planned, surroundings);
@@ -91,6 +93,12 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
     progress.close();
     context.onInterrupt = null;
   }
+}
+
+/** A server that a dry run cannot reach is something that is missing. */
+function refuseMissing(error: unknown): never {
+  if (error instanceof PolicyError || error instanceof RetrievalError) throw new ConfigError(error.message, { cause: error });
+  throw error;
 }
 
 async function dryEvaluation(opened: OpenedEvaluation, { name, settings }: PlannedRun, { context }: RunSurroundings): Promise<DryOutcome> {
