@@ -59,7 +59,7 @@ export function jsonOrText(word: string): unknown {
   try {
     return readExactJson(word);
   } catch (error) {
-    // So deep that no function can look at every value, and its reader refuses it.
+    // It is nested too deeply to be visited value by value; its reader refuses it.
     return error instanceof RangeError ? readJson(word) : word;
   }
 }

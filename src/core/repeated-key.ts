@@ -1,7 +1,7 @@
-/** Longer texts hold tokens or documents, and are not searched for keys. */
+/** Longer texts hold tokens or documents; their keys are not checked. */
 const MOST_SEARCHED_CHARACTERS = 2 ** 20;
 
-/** The first key, in quotes, that the object in a text has a second time, of which JSON.parse keeps the last alone; null without one. */
+/** The first key, in quotes, that the object in a text repeats; null if there is none. JSON.parse would keep only its last value. */
 export function repeatedKey(text: string): string | null {
   if (text.length > MOST_SEARCHED_CHARACTERS) return null;
   const keys = new Set<string>();

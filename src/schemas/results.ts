@@ -236,7 +236,7 @@ export const MetadataSchema = object(
           /** Number of rollouts that were scored again, and of those whose score or error changed. */
           scored: count,
           changed: count,
-          /** The differences between the rewards and the environment's own; empty if there are none. */
+          /** How these rewards differ from the environment's own; empty if they do not. */
           settings: json,
         },
         {

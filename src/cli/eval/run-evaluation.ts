@@ -95,7 +95,7 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
   }
 }
 
-/** A server that a dry run cannot reach is something that is missing. */
+/** To a dry run, a server that does not answer is a missing requirement: exit code 2. */
 function refuseMissing(error: unknown): never {
   if (error instanceof PolicyError || error instanceof RetrievalError) throw new ConfigError(error.message, { cause: error });
   throw error;

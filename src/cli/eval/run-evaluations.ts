@@ -41,7 +41,7 @@ export async function runEvaluations({ arguments: { environment: target }, optio
       const { directory, rollouts, complete, name } = outcome.summary;
       if (rollouts.recorded > 0) played.push({ name: name ?? `run ${i + 1}`, directory });
       const isLast = i === runs.length - 1;
-      // -R of a file begins runs that are complete anew.
+      // With -R, a file of runs starts its finished runs again.
       if (isLast && isFileOfRuns(target)) context.continueWith = null;
       if (complete && isLast && push === null) context.saved = played.map((each) => displayPath(each.directory)).join(', ');
       code = Math.max(code, exitCode(outcome.summary));

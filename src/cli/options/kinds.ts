@@ -87,7 +87,7 @@ function numeric<const S extends NumberSettings>(
   settings: S,
 ): Option<number, Always<S>> {
   const { from = -Infinity, above = -Infinity, to: highest = Infinity, or } = settings as NumberSettings;
-  // Beyond it an integer is no longer the one that was written; nobody wants to read it.
+  // This bound only keeps integers exact. An error that quotes it would hide the bound that matters.
   const to = highest === Number.MAX_SAFE_INTEGER ? Infinity : highest;
   const wanted = `${from === to ? String(to) : `${what}${rangeText({ from, above, to })}`}${or === undefined ? '' : `, or ${or.value} for ${or.means}`}`;
   const check = (value: unknown, spelling: string): number => {

@@ -42,7 +42,7 @@ function parseObject(word: string, spelling: string, wanted: string): Table {
   const shown = mayHoldSecret ? 'a value that is not shown because it may hold a secret' : word.length > 60 ? `${word.slice(0, 60)}…` : word;
   let value: unknown;
   try {
-    // A function that looks at every value would overflow the stack.
+    // Depth first: visiting every value of a deep text would overflow the stack.
     levelled(readJson(word), spelling);
     value = readJson(word, refuseRounded);
   } catch (cause) {

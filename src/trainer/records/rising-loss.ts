@@ -12,9 +12,9 @@ export interface LossRise {
   readonly text: string;
 }
 
-/** Nats per token that are no noise where both figures are of the same texts. An update makes its own texts more likely in training that works, and a loss of 1 more is 2.7 times less likely text. */
+/** Nats per token. Both figures are of the same texts, so a rise this large is not noise: an update that works makes its own texts more likely, and this one makes each token 2.7 times less likely. */
 const MOST_RISE = 1;
-/** Small batches have easy and hard rows, whose losses differ by a nat or two. Eight steps in a row are not all that far above the mean of eight others by chance. */
+/** Losses of small batches differ by a nat or two, because rows are easy or hard. Eight steps in a row do not all lie that far above the mean of eight others by chance. */
 const STEPS = 8;
 const MOST_RISE_OF_OTHERS = 2;
 
