@@ -50,7 +50,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/models': [...BASE, ...INTERFACES],
   'src/metrics': [],
   'src/retrieval': [...BASE, 'src/data', 'src/metrics/porter.ts', 'src/metrics/stop-words.ts'],
-  'src/rollouts': ['src/core', 'src/schemas', ...INTERFACES],
+  'src/agents': ['src/core', 'src/schemas'],
+  'src/rollouts': ['src/agents', 'src/core', 'src/schemas', ...INTERFACES],
   'src/trainer': ['src/rollouts', 'src/models', 'src/engine', ...BASE, ...INTERFACES],
   'src/engine': ['src/tokenizer', 'src/core', 'src/schemas', 'src/files', 'src/data/bundled-models.ts'],
   'src/execution': ['src/core', 'src/schemas', 'src/transport'],
@@ -62,7 +63,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/registry': ['src/pipelines', 'src/metrics', 'src/data', 'src/retrieval', 'src/clients', 'src/models', 'src/engine', ...BASE],
   'src/templates': ['src/registry', 'src/data', ...BASE],
   'src/lab': ['src/trainer', 'src/engine', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', 'src/core', 'src/schemas'],
-  'src/server': ['src/viewing', 'src/engine', 'src/execution', 'src/tokenizer', 'src/rollouts', 'src/clients', 'src/retrieval', ...BASE],
+  'src/server': ['src/viewing', 'src/engine', 'src/execution', 'src/tokenizer', 'src/agents', 'src/rollouts', 'src/clients', 'src/retrieval', ...BASE],
   'src/reports': PARTS,
   // A model in this process is a policy server on loopback.
   'src/sessions': ['src/reports', ...PARTS, 'src/server/policy/start-policy-server.ts'],

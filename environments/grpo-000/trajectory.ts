@@ -44,7 +44,7 @@ export interface TrajectoryOptions {
 }
 
 /** The parts of a rollout that the view reads. */
-export type ViewedRollout = Pick<Rollout, 'prompt' | 'segments' | 'tokens' | 'reward'>;
+export type ViewedRollout = Pick<Rollout, 'prompt' | 'segments' | 'branches' | 'reward'>;
 
 /** The parts of a trajectory of `openGrpoTrainer` that the view reads. */
 export type ViewedTrajectory = Pick<TrainerTrajectory, 'ids' | 'targets' | 'logProbs' | 'segments' | 'reward'>;
@@ -85,7 +85,8 @@ interface Sampled {
   readonly logProbs: ArrayLike<number>;
 }
 
-function sampledIn({ tokens }: ViewedRollout): Sampled {
+function sampledIn({ branches: [branch] }: ViewedRollout): Sampled {
+  const tokens = branch?.tokens ?? null;
   if (tokens === null) return { ids: [], positions: [], logProbs: [] };
   const { mask, logProbs } = tokens;
   const positions = Array.from(mask).flatMap((bit, position) => (bit === 1 ? [position] : []));

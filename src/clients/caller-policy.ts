@@ -22,6 +22,7 @@ import {
 import type {
   ChatLease,
   GenerateRequest,
+  LeaseOptions,
   PolicyCapabilities,
   PolicyClient,
   PolicyLease,
@@ -106,10 +107,13 @@ export class CallerPolicy implements PolicyClient {
         : { kind: 'tokens', maxModelLen, tokenizerHash: null, logProbsMode: 'unknown', ...options.traits };
   }
 
-  async lease(signal: AbortSignal, { key = null, random = null }: Partial<Pick<CallerContext, 'key' | 'random'>> = {}): Promise<PolicyLease> {
+  async lease(
+    signal: AbortSignal,
+    { key = null, random = null, like }: Partial<Pick<CallerContext, 'key' | 'random'> & Pick<LeaseOptions, 'like'>> = {},
+  ): Promise<PolicyLease> {
     throwIfAborted(signal, STOPPED);
     if (this.#closed.signal.aborted) throw new PolicyError('The client is closed');
-    const held = this.#versions.acquire();
+    const held = this.#versions.acquire(like?.policy);
     const caller = new Caller(this.#options, { key, random, held, maxModelLen: this.capabilities.maxModelLen, closed: this.#closed.signal });
     return this.#options.kind === 'chat' ? new CallerChatLease(caller) : new CallerTokenLease(caller, this.#options.tokenizer);
   }

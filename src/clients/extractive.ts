@@ -17,6 +17,7 @@ import { isStopWord } from './extractive-spans.ts';
 import type {
   ChatLease,
   GenerateRequest,
+  LeaseOptions,
   PolicyCapabilities,
   PolicyClient,
   PolicyLease,
@@ -68,9 +69,9 @@ export class ExtractiveClient implements PolicyClient {
   }
 
   /** Without a key, the random stream depends on how many leases were taken before. */
-  async lease(signal: AbortSignal, { key }: { readonly key?: string } = {}): Promise<PolicyLease> {
+  async lease(signal: AbortSignal, { key, like }: LeaseOptions = {}): Promise<PolicyLease> {
     throwIfAborted(signal, STOPPED);
-    const held = this.#versions.acquire();
+    const held = this.#versions.acquire(like?.policy);
     this.#leases += 1;
     const lease = new ExtractiveLease(held.ref, this.#random.fork(key ?? `lease ${this.#leases}`), () => held.release());
     return this.capabilities.kind === 'chat' ? new ExtractiveChat(lease) : lease;

@@ -110,14 +110,14 @@ export class OpenAIChatClient implements PolicyClient {
   }
 
   /** Takes the healthy replica with the fewest trajectories; if none is healthy, the one that failed longest ago. */
-  async lease(signal: AbortSignal, { onWait }: LeaseOptions = {}): Promise<ChatLease> {
+  async lease(signal: AbortSignal, { onWait, like }: LeaseOptions = {}): Promise<ChatLease> {
     if (signal.aborted) throw new CancelledError('Stopped before a lease was taken', { cause: signal.reason });
     if (this.#isClosed) throw new PolicyError('The client is closed');
     const healthy = this.#replicas.filter((replica) => Date.now() - replica.failedAtMs >= REST_MS);
     const ranked =
       healthy.length > 0 ? healthy.toSorted((a, b) => a.leases - b.leases) : this.#replicas.toSorted((a, b) => a.failedAtMs - b.failedAtMs);
     const replica = ranked[0]!;
-    const version = this.#options.versions.acquire();
+    const version = this.#options.versions.acquire(like?.policy);
     replica.leases += 1;
     let isReleased = false;
     const size = new PromptSize(replica.url);

@@ -79,6 +79,8 @@ export interface GenerateRequest<P> {
   readonly tools?: readonly ToolSpec[];
   /** The images in the prompt, in order. For token policies; a chat policy has them in its messages. @default none */
   readonly images?: readonly PlacedImage[];
+  /** The seed of this generation, where seeds are sent. @default the next number of the lease's `random` */
+  readonly seed?: number;
   /** The prompt was truncated and does not extend the previous one of this lease; happens only with `overlong: "upstream"`. @default false */
   readonly cut?: boolean;
   readonly signal: AbortSignal;
@@ -116,6 +118,8 @@ interface LeaseBase extends AsyncDisposable {
 }
 
 export interface LeaseOptions {
+  /** A lease of the same rollout, still held: the new one has its version, whatever is current, and begins at its replica. @default the current version */
+  readonly like?: PolicyLease;
   readonly key?: string;
   readonly random?: Random;
   readonly onWait?: () => Disposable;

@@ -22,9 +22,11 @@ export class PolicyVersions {
     return this.#current;
   }
 
-  /** Pins the current version until `release` is called. Further calls of `release` do nothing. */
-  acquire(): { ref: PolicyRef; release(): void } {
-    const ref = this.#current;
+  /**
+   * Pins a version until `release` is called. Further calls of `release` do nothing.
+   * @param ref default: the current version; another one must be pinned already
+   */
+  acquire(ref = this.#current): { ref: PolicyRef; release(): void } {
     const held = this.#held.get(ref.version) ?? { leases: 0, drained: Promise.withResolvers<void>() };
     this.#held.set(ref.version, held);
     held.leases += 1;

@@ -5,7 +5,7 @@
 import { throwIfAborted } from '../core/abort.ts';
 import { PolicyError, PromptTooLongError } from '../core/errors.ts';
 import { contentText, type Message, type RenderedTokens } from '../core/message.ts';
-import type { GenerateRequest, PolicyCapabilities, PolicyClient, PolicyLease, TextSample, TokenSample } from './policy-client.ts';
+import type { GenerateRequest, LeaseOptions, PolicyCapabilities, PolicyClient, PolicyLease, TextSample, TokenSample } from './policy-client.ts';
 import { PolicyVersions } from './policy-versions.ts';
 import { PromptGrowth } from './prompt-growth.ts';
 import { byteTokenizer, codePointTokenizer, type TextTokenizer } from './text-tokenizer.ts';
@@ -69,9 +69,9 @@ export class ScriptedClient implements PolicyClient {
         : { kind, maxModelLen, tokenizerHash: this.#tokenizer.hash, logProbsMode: 'raw', lengthScale: this.#tokenizer.lengthScale, toolCalls };
   }
 
-  async lease(signal: AbortSignal, { key = null }: { readonly key?: string | null } = {}): Promise<PolicyLease> {
+  async lease(signal: AbortSignal, { key = null, like }: { readonly key?: string | null } & Pick<LeaseOptions, 'like'> = {}): Promise<PolicyLease> {
     throwIfAborted(signal, STOPPED);
-    const held = this.#versions.acquire();
+    const held = this.#versions.acquire(like?.policy);
     const script = new Script(this.#options, this.#tokenizer, key);
     const base = { policy: held.ref, [Symbol.asyncDispose]: async () => held.release() };
     if (this.capabilities.kind === 'chat') return { ...base, kind: 'chat', generate: (request) => script.chat(request) };

@@ -139,7 +139,7 @@ export class VllmLease implements TokenLease {
       ...completionFields(this.policy, { ...request, maxNewTokens }),
       ...(this.#closingToken === null ? {} : { stop_token_ids: [this.#closingToken] }),
     };
-    const seeded = random === null ? fields : { ...fields, seed: random.uint32() };
+    const seeded = random === null ? fields : { ...fields, seed: request.seed ?? random.uint32() };
     const context = { prompt, prompted: this.#prompt, stop, maxNewTokens, vocabularySize };
     const headers = { 'x-session-id': session };
     const attempt = (server: VllmServer) => {

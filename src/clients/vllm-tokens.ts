@@ -6,7 +6,7 @@ import { CancelledError, ConfigError, PolicyError } from '../core/errors.ts';
 import type { ImageStore } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import type { PolicyTokenizer } from '../tokenizer/policy-tokenizer.ts';
-import type { PolicyCapabilities, PolicyClient } from './policy-client.ts';
+import type { PolicyCapabilities, PolicyClient, PolicyLease } from './policy-client.ts';
 import type { PolicyVersions } from './policy-versions.ts';
 import { ReplicaChoice } from './replica-choice.ts';
 import { VllmLease } from './vllm-lease.ts';
@@ -101,15 +101,18 @@ export class VllmTokensClient implements PolicyClient {
    * Takes the healthy replica with the fewest trajectories among those that have the current version; if none is healthy, the one that failed longest
    * ago. If a replica fails, its trajectories go on at another one that has their version. Throws PolicyError if none has it.
    */
-  async lease(signal: AbortSignal, { random = null }: { readonly random?: Random | null } = {}): Promise<VllmLease> {
+  async lease(
+    signal: AbortSignal,
+    { random = null, like }: { readonly random?: Random | null; readonly like?: PolicyLease } = {},
+  ): Promise<VllmLease> {
     if (signal.aborted) throw new CancelledError('Stopped before a lease was taken', { cause: signal.reason });
     if (this.#closed.signal.aborted) throw new PolicyError('The client is closed');
     const { replicas } = this.#versions;
-    const { model } = this.#versions.current();
+    const { model } = like?.policy ?? this.#versions.current();
     const places = new ReplicaChoice({ servers: this.#servers, replicas, model });
     const server = places.first();
     this.#leases += 1;
-    const version = this.#versions.acquire();
+    const version = this.#versions.acquire(like?.policy);
     return new VllmLease({
       server,
       places,

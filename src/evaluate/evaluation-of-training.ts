@@ -63,7 +63,7 @@ function resultOf<R extends Row>(trajectory: WireTrajectory, row: R, { environme
   const columns = {
     example_id: row.exampleId,
     prompt: row.prompt.map(wireMessage),
-    completion: completion ?? completionMessages({ segments: written, turnFormat: environment.turnFormat, tokens: null }),
+    completion: completion ?? completionMessages({ segments: written, turnFormat: environment.turnFormat, branches: [] }),
     ...(row.answer === undefined ? {} : { answer: row.answer }),
     ...(row.info === undefined ? {} : { info: row.info as Record<string, unknown> }),
     reward,

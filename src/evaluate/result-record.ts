@@ -85,7 +85,8 @@ function countColumn<const N extends string>(name: N, count: number): { readonly
 }
 
 /** The line of `tokens.jsonl`; null for a chat policy and for a rollout that failed before its rewards, which cannot be scored later. */
-export function tokensRecord<R extends Row>({ rolloutId, tokens, error }: Rollout<R>): WireTokens | null {
+export function tokensRecord<R extends Row>({ rolloutId, branches: [branch], error }: Rollout<R>): WireTokens | null {
+  const tokens = branch?.tokens ?? null;
   return tokens === null || (error !== null && error.phase !== 'scoring') ? null : { rollout_id: rolloutId, ...bufferColumns(tokens) };
 }
 
@@ -127,12 +128,14 @@ function span(start: number, durationMs: number): { start: number; end: number; 
   return { start, end: start + durationMs / 1000, duration: durationMs / 1000 };
 }
 
-/** Sums over the calls, and the final context by author: exact from the tokens; in chat mode from the server's counts. */
-function tokenUsage<R extends Row>({ usage, tokens, generations }: Rollout<R>): WireResult['token_usage'] {
+/** Sums over the calls, and the final contexts of all branches by author: exact from the tokens; in chat mode from the server's counts. */
+function tokenUsage<R extends Row>({ usage, branches, generations }: Rollout<R>): WireResult['token_usage'] {
   const sums = usageColumns(usage);
-  if (tokens !== null) {
-    const written = tokens.sampledLength;
-    return { ...sums, final_input_tokens: tokens.length - written, final_output_tokens: written };
+  const sequences = branches.flatMap(({ tokens }) => (tokens === null ? [] : [tokens]));
+  if (sequences.length > 0) {
+    const written = sequences.reduce((sum, { sampledLength }) => sum + sampledLength, 0);
+    const all = sequences.reduce((sum, { length }) => sum + length, 0);
+    return { ...sums, final_input_tokens: all - written, final_output_tokens: written };
   }
   const last = generations.at(-1)?.usage;
   const earlier = last === undefined ? 0 : usage.outputTokens - last.completionTokens;

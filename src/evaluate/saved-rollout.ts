@@ -28,7 +28,7 @@ export function savedRollout<R extends Row>({ result, row, played, asked }: Save
     tools: result.tools ?? [],
     turnFormat: result.turn_format ?? 'chat',
     segments: savedSegments(result),
-    tokens: null,
+    branches: [],
     stop: played?.stop_condition ?? result.stop_condition,
     reward: null,
     metrics: {},

@@ -3,26 +3,19 @@
  * renders them. Sampled ids are never rendered again, even if the template would change an earlier turn.
  */
 import type { TokenLease, TokenSample } from '../clients/policy-client.ts';
-import { afterClosedThoughts } from '../core/text-outside-thoughts.ts';
-import { untilAborted } from '../core/abort.ts';
 import type { Observation } from '../core/environment.ts';
 import { contentImages, contentText, markedText, type Message } from '../core/message.ts';
 import { TokenBuffer } from '../core/token-buffer.ts';
-import { textBeforeCalls, toolCallAttempts, type ToolCallFormat } from '../core/tool-calls.ts';
-import { assistantMessage, observedMessages } from './conversation-messages.ts';
-import { assertShowable, endsWithToken, type OpenedBuffer, TokenTranscript } from './token-transcript.ts';
+import { observedMessages } from './conversation-messages.ts';
+import { bridgeTo, openConversation, type PlayedTurn, readTurn } from './conversation-turns.ts';
+import { assertShowable, type OpenedBuffer, TokenTranscript } from './token-transcript.ts';
 import type { Committed, TranscriptOptions } from './transcript.ts';
-
-interface OpenTurn {
-  readonly message: Message;
-  readonly isClosed: boolean;
-}
 
 export class ConversationTranscript extends TokenTranscript {
   /** Everything before the policy's last turn. */
   #history: readonly Message[];
   /** The policy's last turn, while nothing follows it yet. */
-  #turn: OpenTurn | null = null;
+  #turn: PlayedTurn | null = null;
   #prefill = '';
   #turns = 0;
 
@@ -32,12 +25,11 @@ export class ConversationTranscript extends TokenTranscript {
   }
 
   static async open(lease: TokenLease, options: TranscriptOptions): Promise<ConversationTranscript> {
-    const { prompt, tools, variables, capabilities, signal } = options;
-    assertShowable(prompt, capabilities);
+    assertShowable(options.prompt, options.capabilities);
     const buffer = new TokenBuffer();
-    const { ids, images, opening = '' } = await untilAborted(lease.render(prompt, { format: 'chat', tools, variables }), signal);
+    const { ids, images, opening } = await openConversation(lease, options.prompt, options);
     buffer.appendGiven('prompt', ids, images);
-    return new ConversationTranscript(lease, { buffer, opening: shownOpening(opening, options) }, options);
+    return new ConversationTranscript(lease, { buffer, opening }, options);
   }
 
   override async openTurn(prefill: string | undefined): Promise<void> {
@@ -53,13 +45,10 @@ export class ConversationTranscript extends TokenTranscript {
     const { tokens, overhang, isWhole } = this.tokens.commit(sample, keptChars, this.lease.policy.version, { keepsEnd });
     const text = this.turnText(sample, keptChars);
     // A prefill may open a call.
-    const turn = this.#prefill + text;
-    const toolCalls = this.#toolCalls(turn);
-    // Later renderings begin with the turn as it was sampled; the recorded message holds its calls once, as over a chat API.
-    const message = assistantMessage(turn, toolCalls);
-    const recorded = { ...message, content: this.#withoutCalls(turn) };
+    const turn = readTurn(this.#prefill + text, { sample, isWhole, index: this.#turns }, this.options);
+    const { toolCalls, recorded } = turn;
     this.segments.push({ kind: 'model', text, ...(toolCalls.length === 0 ? {} : { messages: [recorded] }) });
-    this.#turn = { message, isClosed: isWhole && endsWithToken(sample) };
+    this.#turn = turn;
     this.#turns += 1;
     return { tokens, overhang, toolCalls, ...(this.#holdsVisionToken(tokens) ? { stop: 'vision_token_sampled' } : {}) };
   }
@@ -78,11 +67,9 @@ export class ConversationTranscript extends TokenTranscript {
 
   async #append(kind: Observation['kind'], next: readonly Message[]): Promise<void> {
     const turn = this.#turn!;
-    const { tools, variables, signal } = this.options;
-    const bridge = this.lease.renderNext(this.#history, next, { tools, variables, isClosed: turn.isClosed });
-    const { ids, images, opening = '' } = await untilAborted(bridge, signal);
+    const { ids, images, opening } = await bridgeTo(this.lease, { history: this.#history, turn, next }, this.options);
     this.tokens.appendGiven(kind, ids, images);
-    this.opening = shownOpening(opening, this.options);
+    this.opening = opening;
     this.#history = [...this.#history, turn.message, ...next];
     this.#turn = null;
   }
@@ -94,23 +81,6 @@ export class ConversationTranscript extends TokenTranscript {
     const { start, pad, end } = imageTokens;
     const { ids } = this.tokens;
     return ids.subarray(ids.length - count).some((id) => id === start || id === pad || id === end);
-  }
-
-  #toolCalls(text: string) {
-    const format = this.#callFormat;
-    return format === null ? [] : toolCallAttempts(text, format, this.#turns, this.options.tools);
-  }
-
-  #withoutCalls(text: string): string {
-    const format = this.#callFormat;
-    return format === null ? text : textBeforeCalls(text, format);
-  }
-
-  /** Null if calls are not parsed from the text of a turn. */
-  get #callFormat(): ToolCallFormat | null {
-    const { tools, capabilities } = this.options;
-    const { toolCalls: format = null } = capabilities;
-    return tools.length === 0 || format === 'structured' ? null : format;
   }
 
   /** The messages with their texts cut to the limit of observations. A message with an image stays as it is: half of one would be another image. */
@@ -129,13 +99,4 @@ export class ConversationTranscript extends TokenTranscript {
     }
     return limited;
   }
-}
-
-/**
- * Thoughts that the template opened and closed, or only closed (`</think>`, DeepSeek V3.1 and GLM without thinking), are not part of a message, unless rewards read thoughts: a
- * model without thinking just answers.
- */
-function shownOpening(opening: string, { readsThoughts }: TranscriptOptions): string {
-  const end = afterClosedThoughts(opening);
-  return readsThoughts || end === 0 || opening.slice(end).trim() !== '' ? opening : '';
 }

@@ -7,9 +7,9 @@ import type { Rollout } from './rollout.ts';
  * The response as messages. In continuation format under a token policy the whole episode is one assistant turn and so is this; elsewhere turns
  * and observations are messages of their own.
  */
-export function completionMessages({ segments, turnFormat, tokens }: Pick<Rollout, 'segments' | 'turnFormat' | 'tokens'>): WireMessage[] {
+export function completionMessages({ segments, turnFormat, branches }: Pick<Rollout, 'segments' | 'turnFormat' | 'branches'>): WireMessage[] {
   if (segments.length === 0) return [];
-  if (turnFormat === 'continuation' && tokens !== null) return [{ role: 'assistant', content: segments.map((s) => s.text).join('') }];
+  if (turnFormat === 'continuation' && branches[0]?.tokens != null) return [{ role: 'assistant', content: segments.map((s) => s.text).join('') }];
   const messages: WireMessage[] = [];
   let prefill = '';
   for (const { kind, text, messages: own } of segments) {

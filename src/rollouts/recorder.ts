@@ -99,12 +99,13 @@ export class Recorder {
     this.enter('scoring');
     const { prompt, tools, turnFormat, generations, stop, state, transcript } = this;
     const spent = this.#spentMs;
+    const segments = this.scored ?? transcript?.segments ?? [];
     return {
       prompt,
       tools,
       turnFormat,
-      segments: this.scored ?? transcript?.segments ?? [],
-      tokens: transcript?.tokens ?? null,
+      segments,
+      branches: [{ parent: null, fork: null, prompt, tools, segments, generations, tokens: transcript?.tokens ?? null }],
       cutObservations: transcript?.cutObservations ?? 0,
       isCut: transcript?.isCut ?? false,
       policy,

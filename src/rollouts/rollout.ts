@@ -1,5 +1,6 @@
 /** The record of one episode: its text and tokens by author, how it ended and its reward. */
 import type { PolicyRef, Usage } from '../clients/policy-client.ts';
+import type { Fork } from '../agents/message-graph.ts';
 import type { Row } from '../core/dataset.ts';
 import type { StopCondition, TurnFormat } from '../core/environment.ts';
 import {
@@ -121,6 +122,30 @@ export interface RolloutFacts {
   readonly usage: RolloutUsage;
 }
 
+/**
+ * A sequence of a rollout: a first prompt, and what the policy and the environment wrote after it. An episode is one branch. An agent that rewrites its history, asks
+ * sub-agents or asks for several answers has more of them.
+ */
+export interface Branch {
+  /** The index of the branch that holds the turns with which its prompt begins, which is a smaller one; null if it shares no turn of the policy with another. */
+  readonly parent: number | null;
+  /** Where and why its messages left those of another branch; null for the first. */
+  readonly fork: Fork | null;
+  /** All messages before its first own turn. */
+  readonly prompt: readonly Message[];
+  /** Tools that the policy was offered natively. */
+  readonly tools: readonly ToolSpec[];
+  /** Its own turns, and what was said between them. */
+  readonly segments: readonly TextSegment[];
+  readonly generations: readonly Generation[];
+  /** Its prompt, in which turns of other branches have mask 0, and its own turns; null in chat mode. A sampled token has mask 1 in exactly one branch of a rollout. */
+  readonly tokens: TokenBuffer | null;
+  /** The role that wrote it, if an environment says so. @default the rollout's */
+  readonly role?: string;
+  /** Its own reward, if an environment gives one. @default the rollout's */
+  readonly reward?: number;
+}
+
 /** The record of one episode. */
 export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly row: R;
@@ -130,8 +155,8 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly tools: readonly ToolSpec[];
   readonly turnFormat: TurnFormat;
   readonly segments: readonly TextSegment[];
-  /** The tokens of the whole episode; null in chat mode and for a program. */
-  readonly tokens: TokenBuffer | null;
+  /** The sequences that it consists of, at least one; `prompt` and `tools` are those of the first, `segments` and `generations` those of all, in order. */
+  readonly branches: readonly Branch[];
   readonly stop: StopCondition;
   readonly error: RolloutError | null;
   /** The error of the episode's clean-up, which failed or took too long; the rollout counts all the same. */

@@ -2,9 +2,8 @@
 import { RewardError, TrainingError } from '../core/errors.ts';
 import type { PlacedImage } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
-import type { TokenBuffer } from '../core/token-buffer.ts';
 import { ONLY_ROLE, reasonOf } from '../rollouts/rollout-columns.ts';
-import { type Rollout, type RolloutError, type RolloutFacts, UNPLAYED } from '../rollouts/rollout.ts';
+import { type Branch, type Rollout, type RolloutError, type RolloutFacts, UNPLAYED } from '../rollouts/rollout.ts';
 import { turnsOfGenerations } from '../rollouts/turns-of-generations.ts';
 import type { WireTurns } from '../schemas/turn-columns.ts';
 
@@ -20,8 +19,10 @@ export interface Trajectory extends RolloutFacts {
   readonly role: string;
   /** A phase may be absent. */
   readonly error: (Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source' | 'reason'> & Partial<Pick<RolloutError, 'phase'>>) | null;
-  /** The whole sequence, prompt first. [T]; T may be 0 for a failed rollout. */
+  /** The whole sequence, prompt first; with several branches, their sequences one after another. [T]; T may be 0 for a failed rollout. */
   readonly ids: Int32Array;
+  /** The sequences among the ids, in order, if there are several. @default one, which is the whole */
+  readonly branches?: readonly TrajectoryBranch[];
   readonly promptLength: number;
   /** Indices in `ids` of the tokens that the policy sampled, ascending. [M]; M may be 0. */
   readonly targets: Int32Array;
@@ -44,14 +45,29 @@ export interface Trajectory extends RolloutFacts {
   readonly segments: readonly TextSegment[];
 }
 
+/** A branch of a rollout among the ids of its trajectory. Its targets, log-probs and turns are those that lie in it. */
+export interface TrajectoryBranch {
+  /** Its ids are [start, end) of the trajectory's. */
+  readonly start: number;
+  readonly end: number;
+  /** Number of ids before its first own turn, with those of other branches' turns. */
+  readonly promptLength: number;
+  /** The index of the branch that it left, a smaller one; null if it shares no turn of the policy with another. */
+  readonly parent: number | null;
+  /** @default the trajectory's */
+  readonly role?: string;
+  /** @default the trajectory's */
+  readonly reward?: number;
+}
+
 /**
  * Throws TrainingError for a finished rollout without tokens or with a cut context: the run's setup then allows no training at all. A failed rollout
  * always becomes a trajectory, so that it is counted.
  */
 export function trajectoryOf(rollout: Rollout, role = rollout.role ?? POLICY_ROLE): Trajectory & { readonly logProbs: Float64Array } {
-  const { rolloutId, groupId, index, task, tokens, error, stop, isTruncated, isCut, turns, usage } = rollout;
-  const { version, ...sampled } = sampledTokens(tokens, rollout.policy.version);
-  if (error === null && tokens === null) {
+  const { rolloutId, groupId, index, task, branches, error, stop, isTruncated, isCut, turns, usage } = rollout;
+  const { version, ...sampled } = sampledTokens(branches, rollout.policy.version);
+  if (error === null && branches.every(({ tokens }) => tokens === null)) {
     throw new TrainingError(
       `Rollout ${rolloutId} has no token ids and log-probs; train with a policy client that samples by token ids (vLLM's /v1/completions)`,
     );
@@ -154,32 +170,43 @@ export function paidReward({ metrics }: Pick<Trajectory, 'metrics'>): number | u
   return (metrics as { readonly [PAID]?: number })[PAID];
 }
 
-type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'versions' | 'images'> & {
+type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'versions' | 'images' | 'branches'> & {
   readonly version: number;
   readonly logProbs: Float64Array;
 };
 
-function sampledTokens(tokens: TokenBuffer | null, leased: number): SampledTokens {
-  if (tokens === null) return { version: leased, ids: new Int32Array(0), promptLength: 0, targets: new Int32Array(0), logProbs: new Float64Array(0) };
-  const written = tokens.segments.filter(({ kind, start, end }) => kind === 'model' && end > start);
-  const targets = new Int32Array(tokens.sampledLength);
-  const versions = new Int32Array(tokens.sampledLength);
-  let count = 0;
-  for (const { start, end, version } of written) {
-    for (let at = start; at < end; at++, count++) {
-      targets[count] = at;
-      versions[count] = version ?? leased;
+function sampledTokens(branches: readonly Branch[], leased: number): SampledTokens {
+  const parts = branches.flatMap((branch) => (branch.tokens === null ? [] : [{ ...branch, tokens: branch.tokens }]));
+  const ids = new Int32Array(parts.reduce((sum, { tokens }) => sum + tokens.length, 0));
+  const count = parts.reduce((sum, { tokens }) => sum + tokens.sampledLength, 0);
+  const [targets, versions, logProbs] = [new Int32Array(count), new Int32Array(count), new Float64Array(count)];
+  const images: PlacedImage[] = [];
+  const placed: TrajectoryBranch[] = [];
+  let [start, next] = [0, 0];
+  for (const { tokens, parent, role, reward } of parts) {
+    ids.set(tokens.ids, start);
+    const everyLogProb = tokens.logProbs;
+    for (const { kind, start: from, end, version } of tokens.segments) {
+      for (let at = from; kind === 'model' && at < end; at++, next++) {
+        targets[next] = start + at;
+        versions[next] = version ?? leased;
+        logProbs[next] = everyLogProb[at]!;
+      }
     }
+    for (const image of tokens.images) images.push({ ...image, offset: start + image.offset });
+    const own = { ...(role === undefined ? {} : { role }), ...(reward === undefined ? {} : { reward }) };
+    placed.push({ start, end: start + tokens.length, promptLength: tokens.promptLength, parent, ...own });
+    start += tokens.length;
   }
-  const everyLogProb = tokens.logProbs;
   const version = versions.reduce((smallest, each) => Math.min(smallest, each), versions[0] ?? leased);
   return {
     version,
-    ids: tokens.ids.slice(),
-    promptLength: tokens.promptLength,
+    ids,
+    promptLength: placed[0]?.promptLength ?? 0,
     targets,
-    logProbs: Float64Array.from(targets, (at) => everyLogProb[at]!),
+    logProbs,
     ...(versions.some((each) => each !== version) ? { versions } : {}),
-    ...(tokens.images.length === 0 ? {} : { images: [...tokens.images] }),
+    ...(images.length === 0 ? {} : { images }),
+    ...(placed.length <= 1 ? {} : { branches: placed }),
   };
 }

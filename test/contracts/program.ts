@@ -46,8 +46,8 @@ export function programContract(open: () => Promise<OpenedProgram>): void {
     it('plays all rows at once without a policy, and gives text, state and a reward, but no tokens', async () => {
       const rollouts = await playProgramRows(environment);
       expect(rollouts.length).toBeGreaterThanOrEqual(3);
-      for (const { error, tokens, generations, reward, segments, turns, policy } of rollouts) {
-        expect({ error, tokens, generations }).toEqual({ error: null, tokens: null, generations: [] });
+      for (const { error, branches, generations, reward, segments, turns, policy } of rollouts) {
+        expect({ error, tokens: branches.map(({ tokens }) => tokens), generations }).toEqual({ error: null, tokens: [null], generations: [] });
         expect(reward).toEqual(expect.any(Number));
         expect(turns).toBe(segments.filter(({ kind }) => kind === 'model').length);
         expect(policy).toEqual({ version: 0, model: environment.programModels?.name ?? environment.id });

@@ -106,7 +106,13 @@ function viewed({ query, prompt_ids, pieces, reward, advantage }: Viewed): unkno
     else tokens.appendGiven('observation', ids);
   }
   const segments = pieces.map(({ kind, texts: own }) => ({ kind, text: own.join('') }));
-  const rollout: ViewedRollout = { prompt: [{ role: 'user', content: query }], segments, tokens, reward };
+  const prompt = [{ role: 'user' as const, content: query }];
+  const rollout: ViewedRollout = {
+    prompt,
+    segments,
+    branches: [{ parent: null, fork: null, prompt, tools: [], segments, generations: [], tokens }],
+    reward,
+  };
   const view = toTrajectory(rollout, { advantage, tokenText: (_id, position) => texts[position]! });
   if (!view.token_steps.every(Object.isFrozen)) throw new Error('A token step is not frozen.');
   const json: unknown = JSON.parse(JSON.stringify(view));

@@ -78,6 +78,6 @@ async function rewardOf(environment: GrpoEnv, { segments, stop, state }: Played)
 }
 
 /** [start, end] of the tokens of each generation, after its segments. */
-function ranges({ tokens }: Played): [number, number][] {
-  return (tokens?.segments ?? []).flatMap(({ kind, start, end }) => (kind === 'model' ? [[start, end] as [number, number]] : []));
+function ranges({ branches: [branch] }: Played): [number, number][] {
+  return (branch?.tokens?.segments ?? []).flatMap(({ kind, start, end }) => (kind === 'model' ? [[start, end] as [number, number]] : []));
 }

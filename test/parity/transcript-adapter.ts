@@ -154,7 +154,7 @@ function recorded(episode: Episode, maxTurns: number, steps: unknown[]): Episode
 
 /** [text, mask] of each span, computed from tokens and mask; only the part that is trained on. */
 function maskSpans(played: Played, maxTokens: number): [string, number][] {
-  const { ids, mask, promptLength } = played.tokens!;
+  const { ids, mask, promptLength } = played.branches[0]!.tokens!;
   const spans: [number[], number][] = [];
   for (let i = promptLength; i < Math.min(ids.length, promptLength + maxTokens); i++) {
     const last = spans.at(-1);

@@ -61,7 +61,8 @@ async function play(
 }
 
 /** The buffer as text, what the policy sampled between braces. */
-function shown({ tokens }: Played): string {
+function shown({ branches: [branch] }: Played): string {
+  const { tokens } = branch!;
   const text = (ids: Int32Array) => Array.from(ids, (id) => CONTROL.get(id) ?? codePointTokenizer.decode(Int32Array.of(id))).join('');
   return tokens!.segments
     .map(({ kind, start, end }) => (kind === 'model' ? `{${text(tokens!.ids.slice(start, end))}}` : text(tokens!.ids.slice(start, end))))
@@ -75,7 +76,7 @@ describe('a conversation by token ids', () => {
       '<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n{One.<|im_end|>}\n<|im_start|>user\nMore?<|im_end|>\n<|im_start|>assistant\n{Two.<|im_end|>}',
     );
     expect(played.generations.map(({ keptTokens }) => keptTokens)).toEqual([5, 5]);
-    expect(played.tokens!.sampledLength).toBe(10);
+    expect(played.branches[0]!.tokens!.sampledLength).toBe(10);
     expect(played.segments).toEqual([
       { kind: 'model', text: 'One.' },
       { kind: 'observation', text: 'More?' },

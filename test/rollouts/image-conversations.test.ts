@@ -32,9 +32,9 @@ describe('a conversation with images', () => {
   };
 
   it('holds every image as its tokens with mask 0, between those that open and close it, and names it', async () => {
-    const { tokens, stop, error } = await play({ turns: 3 });
+    const { branches, stop, error } = await play({ turns: 3 });
     expect([stop, error]).toEqual(['max_turns_reached', null]);
-    const { ids, mask, images } = tokens!;
+    const { ids, mask, images } = branches[0]!.tokens!;
     // 128 × 96, 101 × 77 and 64 × 192 pixels in squares of 28.
     expect(images.map(({ width, height, length }) => [width, height, length])).toEqual([
       [128, 96, 15],
@@ -60,15 +60,15 @@ describe('a conversation with images', () => {
   });
 
   it('is recorded with its images, in an export that agrees with itself', async () => {
-    const { tokens } = await play({ turns: 3 });
-    const columns = bufferColumns(tokens!);
+    const { branches } = await play({ turns: 3 });
+    const columns = bufferColumns(branches[0]!.tokens!);
     expect(columns.images).toHaveLength(3);
     expect(Object.keys(columns.images![0]!)).toEqual(['sha256', 'media_type', 'width', 'height', 'offset', 'length']);
     expect(exportProblem(columns as unknown as RolloutExport)).toBeNull();
   });
 
   it('says in an export that an image is where the policy wrote', async () => {
-    const columns = bufferColumns((await play({ turns: 3 })).tokens!);
+    const columns = bufferColumns((await play({ turns: 3 })).branches[0]!.tokens!);
     const sampled = columns.loss_mask.indexOf(1);
     const moved = columns.images!.map((image, i) => (i === 1 ? { ...image, offset: sampled } : image));
     expect(exportProblem({ ...columns, images: moved } as unknown as RolloutExport)).toMatch(/^images\[1\] is not in the tokens/);
@@ -81,10 +81,10 @@ describe('a conversation with images', () => {
     ['fills', pad],
     ['closes', end],
   ])('ends where the policy samples the token that %s an image, keeps it with mask 1, and asks the environment no more', async (_, id) => {
-    const { tokens, stop, error, turns, segments } = await play({ turns: 3 }, { allowed_token_ids: [id] });
+    const { branches, stop, error, turns, segments } = await play({ turns: 3 }, { allowed_token_ids: [id] });
     expect([stop, error, turns]).toEqual(['vision_token_sampled', null, 1]);
     expect(segments.map(({ kind }) => kind)).toEqual(['model']);
-    const { ids, mask, images } = tokens!;
+    const { ids, mask, images } = branches[0]!.tokens!;
     expect([ids.at(-1), mask.at(-1)]).toEqual([id, 1]);
     expect(images).toHaveLength(1);
   });

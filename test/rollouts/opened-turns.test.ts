@@ -90,7 +90,7 @@ describe('a template that opens the thoughts', () => {
     expect(opened.generations.map(({ opening }) => opening)).toEqual(['<think>\n']);
     expect(wrote.generations.map(({ opening }) => opening)).toEqual([undefined]);
     // The opening is part of the prompt.
-    expect(opened.tokens!.sampledLength).toBeLessThan(wrote.tokens!.sampledLength);
+    expect(opened.branches[0]!.tokens!.sampledLength).toBeLessThan(wrote.branches[0]!.tokens!.sampledLength);
   });
 
   it('counts with thinking switched off, too: the thoughts are empty', async () => {

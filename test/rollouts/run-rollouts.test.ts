@@ -51,7 +51,7 @@ describe('runRollouts', () => {
       { kind: 'observation', text: ' more ' },
       { kind: 'model', text: 'stop;' },
     ]);
-    const { tokens } = rollout!;
+    const { tokens } = rollout!.branches[0]!;
     expect(Buffer.from(Uint8Array.from(tokens!.ids)).toString()).toBe('Count.one; more stop;');
     expect([...tokens!.mask].join('')).toBe('000000111100000011111');
     expect(rollout!.usage).toEqual({ inputTokens: 'Count.'.length + 'Count.one; more '.length, outputTokens: 9, cachedTokens: null });
@@ -134,7 +134,7 @@ describe('runRollouts', () => {
     });
     const [rollout] = await play(new CountingEnv({ turnFormat: 'chat' }), client);
     expect(textOf(rollout!)).toEqual(['one;', ' more ', 'stop;']);
-    expect(rollout!.tokens).toBe(null);
+    expect(rollout!.branches[0]!.tokens).toBe(null);
     expect(seen[1]).toEqual(['user: Count.', 'assistant: one;', 'user:  more ']);
   });
 
@@ -163,7 +163,7 @@ describe('runRollouts', () => {
     ]);
     expect(rollout).toMatchObject({ stop: 'prompt_too_long', isTruncated: true, error: null });
     expect(rollout!.reward).not.toBe(null);
-    expect(rollout!.tokens!.length).toBeLessThanOrEqual(30 + ' more '.length);
+    expect(rollout!.branches[0]!.tokens!.length).toBeLessThanOrEqual(30 + ' more '.length);
   });
 
   it('gives a rollout no more than its budget of model tokens, observations apart', async () => {

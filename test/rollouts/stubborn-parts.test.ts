@@ -104,7 +104,7 @@ describe('runRollouts', () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(rollout!.segments).toHaveLength(1);
     expect(rollout!.generations).toHaveLength(1);
-    expect(rollout!.tokens!.segments.map((s) => s.kind)).toEqual(['prompt', 'model']);
+    expect(rollout!.branches[0]!.tokens!.segments.map((s) => s.kind)).toEqual(['prompt', 'model']);
   });
 
   it('gives the rewards the same deadline, and keeps the transcript', async () => {

@@ -51,7 +51,7 @@ describe('trajectoryOf', () => {
     const t = trajectoryOf(rollout);
     expect(Buffer.from(Uint8Array.from(t.ids)).toString()).toBe('Count.one; more stop;');
     expect(Buffer.from(Uint8Array.from(t.targets, (at) => t.ids[at]!)).toString()).toBe('one;stop;');
-    const { mask, logProbs } = rollout.tokens!;
+    const { mask, logProbs } = rollout.branches[0]!.tokens!;
     expect([...t.targets]).toEqual([...mask.keys()].filter((at) => mask[at] === 1));
     expect([...t.logProbs]).toEqual([...logProbs].filter((value) => !Number.isNaN(value)));
     expect(t).toMatchObject({ rolloutId: '0/1', groupId: '0', index: 1, reward: 9, error: null, promptLength: 6, turns: 2, policy: { version: 0 } });
@@ -76,8 +76,8 @@ describe('trajectoryOf', () => {
   });
 
   it('gives the version of each token only if versions differ, and the oldest of them', async () => {
-    const rollout = { ...(await played({ turns: ['stop;'] })), tokens: twoVersions() };
-    const t = trajectoryOf(rollout);
+    const rollout = await played({ turns: ['stop;'] });
+    const t = trajectoryOf({ ...rollout, branches: [{ ...rollout.branches[0]!, tokens: twoVersions() }] });
     expect(t.policy.version).toBe(4);
     expect([...t.targets]).toEqual([2, 3, 5]);
     expect([...t.versions!]).toEqual([5, 5, 4]);
@@ -104,7 +104,7 @@ describe('trajectoryOf', () => {
   it('keeps a failed rollout that never had tokens', async () => {
     const rollout = await played({ turns: ['stop;'] });
     const error = { type: 'PolicyError', message: 'refused', chain: '', phase: 'lease' as const, source: 'policy' as const, retryable: true };
-    const t = trajectoryOf({ ...rollout, tokens: null, reward: null, error });
+    const t = trajectoryOf({ ...rollout, branches: [{ ...rollout.branches[0]!, tokens: null }], reward: null, error });
     expect([t.ids.length, t.targets.length, t.logProbs.length, t.promptLength]).toEqual([0, 0, 0, 0]);
   });
 
@@ -119,7 +119,8 @@ describe('trajectoryOf', () => {
 
   it('does not change while the rollout is still being written', async () => {
     const tokens = twoVersions();
-    const t = trajectoryOf({ ...(await played({ turns: ['stop;'] })), tokens });
+    const rollout = await played({ turns: ['stop;'] });
+    const t = trajectoryOf({ ...rollout, branches: [{ ...rollout.branches[0]!, tokens }] });
     const before = [...t.ids];
     tokens.ids[0] = 77;
     expect([...t.ids]).toEqual(before);

@@ -24,7 +24,8 @@ const NO_TOKENS = { token_ids: [], loss_mask: [], logprobs: [], prompt_length: 0
 
 export function servedRollout(rollout: Rollout, options: ServedRolloutOptions): ServedRollout {
   const { capabilities, redact, withMessages = capabilities.kind === 'chat' } = options;
-  const { row, error, policy, tokens } = rollout;
+  const { row, error, policy } = rollout;
+  const tokens = rollout.branches[0]?.tokens ?? null;
   return {
     schema_version: 1,
     rollout_id: rollout.rolloutId,

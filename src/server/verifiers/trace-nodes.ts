@@ -9,13 +9,13 @@ import type { TokenBuffer } from '../../core/token-buffer.ts';
 import type { Rollout } from '../../rollouts/rollout.ts';
 import type { WireMessage, WireNode, WireTool } from '../../schemas/verifiers-wire/episode.ts';
 
-export type TracedRollout = Pick<Rollout, 'prompt' | 'tools' | 'segments' | 'tokens' | 'isCut' | 'generations'>;
+export type TracedRollout = Pick<Rollout, 'prompt' | 'tools' | 'segments' | 'branches' | 'isCut' | 'generations'>;
 
 /** Each generation is a node with `sampled: true`, in order. */
-export function traceNodes({ prompt, tools, segments, tokens, isCut, generations }: TracedRollout): readonly WireNode[] {
+export function traceNodes({ prompt, tools, segments, branches, isCut, generations }: TracedRollout): readonly WireNode[] {
   const path = new Path(tools.map(({ name, description, parameters }) => ({ name, description, parameters })));
   // The policy did not see the tokens of a cut rollout as they are in the buffer, so no trainer may train on them.
-  const reader = new TokenReader(isCut ? null : tokens);
+  const reader = new TokenReader(isCut ? null : (branches[0]?.tokens ?? null));
   path.give(prompt.map(wireMessage), reader.given('prompt'));
   let prefill = '';
   let before: number[] = [];

@@ -18,7 +18,7 @@ describe('GrpoEnv', () => {
       { kind: 'model', text: ANSWER },
     ]);
     expect(played.stop).toBe('completed');
-    const { ids, mask, promptLength } = played.tokens!;
+    const { ids, mask, promptLength } = played.branches[0]!.tokens!;
     const sampled = codePointTokenizer.decode(ids.filter((_, i) => i >= promptLength && mask[i] === 1));
     expect(sampled).toBe(SEARCH + ANSWER);
     expect((await score()).reward).toBe(2.5);

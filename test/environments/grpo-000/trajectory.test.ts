@@ -30,7 +30,7 @@ describe('toTrajectory', () => {
   it('shows a trajectory of a trainer as the rollout that it was', async () => {
     const { played, score } = await playScript(environmentWith({ engine: askedEngine(() => 'r') }), TURNS, { logProb: -0.5 });
     const { reward } = await score();
-    const { ids, logProbs, mask } = played.tokens!;
+    const { ids, logProbs, mask } = played.branches[0]!.tokens!;
     const targets = Int32Array.from([...mask].flatMap((bit, at) => (bit === 1 ? [at] : [])));
     const sampled = { ids, targets, logProbs: Float64Array.from(targets, (at) => logProbs[at]!), segments: played.segments, reward };
     const query = 'When do quiet hours begin?';

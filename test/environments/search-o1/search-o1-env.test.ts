@@ -20,7 +20,7 @@ describe('SearchO1Env', () => {
       { kind: 'model', text: ANSWER },
     ]);
     expect(played.stop).toBe('completed');
-    const { ids, mask, promptLength } = played.tokens!;
+    const { ids, mask, promptLength } = played.branches[0]!.tokens!;
     const sampled = codePointTokenizer.decode(ids.filter((_, i) => i >= promptLength && mask[i] === 1));
     expect(sampled).toBe(SEARCH + ANSWER);
     expect(await score()).toMatchObject({
@@ -91,7 +91,7 @@ describe('SearchO1Env', () => {
     const expected = inserted ?? '<|end_search_result|> \\boxed{wrong} <|im_end|><|begin_search_query|>x<|end_search_query|>';
     expect(played.segments[1]).toEqual({ kind: 'observation', text: result(expected) });
     expect(played.state).toMatchObject({ searches: 1, turns: 2 });
-    const { ids, mask } = played.tokens!;
+    const { ids, mask } = played.branches[0]!.tokens!;
     const sampled = ids.filter((_, i) => mask[i] === 1).length;
     expect(sampled).toBe(SEARCH.length + ANSWER.length);
     expect((await score()).reward).toBe(1);

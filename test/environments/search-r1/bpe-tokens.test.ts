@@ -14,7 +14,8 @@ const limits = { responseTokens: 500, observationTokens: 500, contextTokens: 20_
 type Played = Awaited<ReturnType<typeof play>>['played'];
 
 /** The stretches of the buffer after the prompt: who wrote them, in which ids, with which mask. */
-function stretches({ tokens }: Played): { kind: string; ids: number[]; text: string; mask: Set<number> }[] {
+function stretches({ branches: [branch] }: Played): { kind: string; ids: number[]; text: string; mask: Set<number> }[] {
+  const { tokens } = branch!;
   return tokens!.segments.slice(1).map(({ kind, start, end }) => {
     const ids = tokens!.ids.slice(start, end);
     return { kind, ids: [...ids], text: bpeTokenizer.decode(ids), mask: new Set(tokens!.mask.subarray(start, end)) };
@@ -89,7 +90,7 @@ describe('an episode in BPE tokens', () => {
 
   it('joins prompt, kept tokens and given tokens into one sequence without a gap', async () => {
     const { played, row } = await play(environmentWith({ limits }), [`${SEARCH}\n`, 'hm<|im_end|>', `${ANSWER}\n`], bpe);
-    const { tokens } = played;
+    const { tokens } = played.branches[0]!;
     const text = bpeTokenizer.decode(tokens!.ids.slice(tokens!.promptLength));
     expect(played.stop).toBe('completed');
     expect(text).toBe(`${SEARCH}\n${observation([PARIS])}hm${CORRECTIVE_MESSAGE}${ANSWER}\n`);

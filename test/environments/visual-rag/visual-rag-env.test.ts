@@ -39,7 +39,7 @@ describe('VisualRagEnv', () => {
         { page: 'report_2', area: null },
       ],
     });
-    const { ids, mask, promptLength } = rollout.tokens!;
+    const { ids, mask, promptLength } = rollout.branches[0]!.tokens!;
     const trained = codePointTokenizer.decode(ids.filter((_, i) => i >= promptLength && mask[i] === 1));
     expect(trained).toBe(turns.join(''));
     expect(rollout.metrics).toMatchObject({ ndcg: 1, judge: 1, format_pass: 1, pages_read: 2 });
@@ -100,7 +100,7 @@ describe('VisualRagEnv', () => {
       expect(rollout.segments.at(-1)).toEqual({ kind: 'corrective', text: FORCED_COMPLETION });
       expect(rollout.state).toMatchObject({ forced: true, completed: false });
       expect(rollout.metrics).toMatchObject({ forced_stop: 1 });
-      const { ids, mask } = rollout.tokens!;
+      const { ids, mask } = rollout.branches[0]!.tokens!;
       expect(codePointTokenizer.decode(ids.filter((_, i) => mask[i] === 1))).toBe(turns.join(''));
       // The gate sees the forced turn only where it is scored.
       expect(rollout.reward).toBe(reward);

@@ -95,7 +95,8 @@ function pathOf(nodes: readonly WireNode[]): readonly (readonly [id: number, isS
   });
 }
 
-function bufferOf({ tokens }: Rollout): ReturnType<typeof pathOf> {
+function bufferOf({ branches: [branch] }: Rollout): ReturnType<typeof pathOf> {
+  const { tokens } = branch!;
   if (tokens === null) return [];
   const { ids, mask, logProbs } = tokens;
   return Array.from(ids, (id, i) => [id, mask[i] === 1, mask[i] === 1 ? logProbs[i]! : null] as const);

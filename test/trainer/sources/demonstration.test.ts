@@ -44,7 +44,8 @@ describe('demonstrationOf', () => {
     const options = { maxTokens: null, maxConcurrent: 1, timeoutMs: null, seed: 0, sampling: { temperature: 1, topP: 1 }, signal };
     let compared = 0;
     for await (const { rollouts } of runRollouts([{ row: environment.eval.at(0), indices: [0] }], { environment, client, ...options })) {
-      const { prompt, segments, tokens, error } = rollouts[0]!;
+      const { prompt, segments, branches, error } = rollouts[0]!;
+      const { tokens } = branches[0]!;
       expect(error).toBeNull();
       const messages = prompt.map(({ role, content }) => ({ role: role as 'user', content: content as string }));
       const made = await of({ prompt: messages, segments: segments.map(({ kind, text: own }) => ({ kind, text: own })) }, await scripted());

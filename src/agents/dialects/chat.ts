@@ -1,0 +1,66 @@
+/** Chat Completions. */
+import type { AgentTurn } from '../agent-request.ts';
+import { readChatRequest } from './chat-request.ts';
+import { type AnswerHead, type Dialect, openaiRefusal, type StreamEvent } from './dialect.ts';
+
+export const chatDialect: Dialect = {
+  name: 'chat',
+  read: (body) => readChatRequest(body),
+  answer: (head, _, turns) => ({
+    id: `chatcmpl-${head.id}`,
+    object: 'chat.completion',
+    created: head.created,
+    model: head.model,
+    choices: turns.map((turn, index) => ({ index, message: wholeMessage(turn), logprobs: null, finish_reason: finishReason(turn) })),
+    usage: chatUsage(turns),
+  }),
+  opening: (head, { settings: { n = 1 } }) =>
+    Array.from({ length: n }, (_, index) => chunk(head, [{ index, delta: { role: 'assistant', content: '' }, logprobs: null, finish_reason: null }])),
+  events: (head, request, turns) => [
+    ...turns.flatMap((turn, index) => turnChunks(head, turn, index)),
+    ...(request.countsUsage ? [chunk(head, [], { usage: chatUsage(turns) })] : []),
+    { data: '[DONE]' },
+  ],
+  keepAlive: ': keep-alive\n\n',
+  refusal: openaiRefusal,
+  failure: (refusal) => ({ data: openaiRefusal(refusal) }),
+};
+
+function wholeMessage({ content, reasoning, toolCalls }: AgentTurn): object {
+  return {
+    role: 'assistant',
+    content: content === '' && toolCalls.length > 0 ? null : content,
+    refusal: null,
+    ...(reasoning === undefined ? {} : { reasoning_content: reasoning }),
+    ...(toolCalls.length === 0
+      ? {}
+      : { tool_calls: toolCalls.map(({ id, name, arguments: args }) => ({ id, type: 'function', function: { name, arguments: args } })) }),
+  };
+}
+
+function turnChunks(head: AnswerHead, turn: AgentTurn, index: number): readonly StreamEvent[] {
+  const part = (delta: object, finish: string | null = null) => chunk(head, [{ index, delta, logprobs: null, finish_reason: finish }]);
+  return [
+    ...(turn.reasoning === undefined ? [] : [part({ reasoning_content: turn.reasoning })]),
+    ...(turn.content === '' ? [] : [part({ content: turn.content })]),
+    ...turn.toolCalls.map(({ id, name, arguments: args }, i) =>
+      part({ tool_calls: [{ index: i, id, type: 'function', function: { name, arguments: args } }] }),
+    ),
+    part({}, finishReason(turn)),
+  ];
+}
+
+function chunk({ id, created, model }: AnswerHead, choices: readonly object[], further: object = {}): StreamEvent {
+  return { data: { id: `chatcmpl-${id}`, object: 'chat.completion.chunk', created, model, choices, ...further } };
+}
+
+function finishReason({ finish, toolCalls }: AgentTurn): string {
+  return finish === 'length' ? 'length' : toolCalls.length > 0 ? 'tool_calls' : 'stop';
+}
+
+function chatUsage(turns: readonly AgentTurn[]): object {
+  const { promptTokens, cachedTokens } = turns[0]!.usage;
+  const completion = turns.reduce((sum, { usage }) => sum + usage.completionTokens, 0);
+  const cached = cachedTokens === null ? {} : { prompt_tokens_details: { cached_tokens: cachedTokens } };
+  return { prompt_tokens: promptTokens, completion_tokens: completion, total_tokens: promptTokens + completion, ...cached };
+}

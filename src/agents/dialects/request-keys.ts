@@ -1,0 +1,88 @@
+/** Reads the keys of an agent's request, so that none is dropped silently: a key is read, known to change nothing, or refused by its name. */
+import { closestName } from '../../core/closest-name.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import { AgentRefusal } from '../agent-refusal.ts';
+
+export function refuse(param: string, problem: string): never {
+  throw new AgentRefusal(400, param, `${param} ${problem}`);
+}
+
+/** What a key must be, worded to follow "must be". */
+interface Wanted<T> {
+  readonly wanted: string;
+  readonly is: (value: unknown) => value is T;
+}
+
+const isString = (value: unknown): value is string => typeof value === 'string';
+const isFlag = (value: unknown): value is boolean => typeof value === 'boolean';
+const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);
+const isList = (value: unknown): value is readonly unknown[] => Array.isArray(value);
+
+export const STRING: Wanted<string> = { wanted: 'a string', is: isString };
+export const FLAG: Wanted<boolean> = { wanted: 'true or false', is: isFlag };
+export const LIST: Wanted<readonly unknown[]> = { wanted: 'a list', is: isList };
+export const OBJECT: Wanted<Readonly<Record<string, unknown>>> = { wanted: 'an object', is: isObject };
+
+export function numberFrom(least: number, most: number): Wanted<number> {
+  return { wanted: `a number from ${least} to ${most}`, is: (value): value is number => isNumber(value) && value >= least && value <= most };
+}
+
+export function integerFrom(least: number, most = Number.MAX_SAFE_INTEGER): Wanted<number> {
+  const wanted = most === Number.MAX_SAFE_INTEGER ? `an integer of at least ${least}` : `an integer from ${least} to ${most}`;
+  return { wanted, is: (value): value is number => Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most };
+}
+
+export class RequestKeys {
+  readonly #fields: Readonly<Record<string, unknown>>;
+  readonly #place: string;
+  readonly #read = new Set<string>();
+
+  /** @param place of the object in the body, with a dot at its end; empty for the body itself */
+  constructor(value: unknown, place = '') {
+    if (!isObject(value))
+      throw new AgentRefusal(
+        400,
+        place === '' ? null : place.slice(0, -1),
+        `${place === '' ? 'The body' : place.slice(0, -1)} must be a JSON object.`,
+      );
+    this.#fields = value;
+    this.#place = place;
+  }
+
+  /** The value; undefined if it is absent or null. */
+  optional<T>(name: string, { wanted, is }: Wanted<T>): T | undefined {
+    const value = this.raw(name);
+    if (value === undefined || value === null) return undefined;
+    if (!is(value)) refuse(this.#place + name, `must be ${wanted}.`);
+    return value;
+  }
+
+  required<T>(name: string, wanted: Wanted<T>): T {
+    return this.optional(name, wanted) ?? refuse(this.#place + name, `must be ${wanted.wanted}; it is missing.`);
+  }
+
+  raw(name: string): unknown {
+    this.#read.add(name);
+    return this.#fields[name];
+  }
+
+  /**
+   * Refuses a key that nobody has read, unless it has no value.
+   * @param ignored keys that change nothing here
+   * @returns those of `named` that the request has: they may change an answer elsewhere
+   */
+  end({ ignored = [], named = [] }: { readonly ignored?: readonly string[]; readonly named?: readonly string[] } = {}): readonly string[] {
+    const left = Object.keys(this.#fields).filter((name) => !this.#read.has(name) && hasValue(this.#fields[name]));
+    const unknown = left.find((name) => !ignored.includes(name) && !named.includes(name));
+    if (unknown !== undefined) {
+      const close = closestName(unknown, [...this.#read]);
+      refuse(this.#place + unknown, `cannot be honoured here${close === null ? '' : `; did you mean ${close}?`}. Leave it out.`);
+    }
+    return left.filter((name) => named.includes(name)).map((name) => this.#place + name);
+  }
+}
+
+function hasValue(value: unknown): boolean {
+  if (value === undefined || value === null) return false;
+  return typeof value !== 'object' || Object.keys(value).length > 0;
+}

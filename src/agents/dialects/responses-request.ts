@@ -1,0 +1,140 @@
+/** The request of `POST /v1/responses`. Items that one answer of the policy holds (thoughts, text, calls) become one assistant message again. */
+import type { Message, ToolCall } from '../../core/message.ts';
+import type { ToolSpec } from '../../core/tool-calls.ts';
+import { fieldsOf, isObject } from '../../schemas/is-object.ts';
+import type { AgentRequest, AgentSettings } from '../agent-request.ts';
+import { chatContent, defined, responseFormat, toolChoice, toolSpec } from './chat-request.ts';
+import { AgentRefusal } from '../agent-refusal.ts';
+import { FLAG, integerFrom, LIST, numberFrom, OBJECT, refuse, RequestKeys, STRING } from './request-keys.ts';
+
+/** The items that a session has answered with, and the lists of its answers, for clients that name them by id. */
+export interface ItemStore {
+  /** The item of this id; undefined if the session has none. */
+  item(id: string): Readonly<Record<string, unknown>> | undefined;
+  /** The whole list behind an answer, its own items included; undefined if the session has none of this id. */
+  response(id: string): readonly unknown[] | undefined;
+}
+
+export const NO_ITEMS: ItemStore = { item: () => undefined, response: () => undefined };
+
+const IGNORED =
+  'user metadata store service_tier safety_identifier prompt_cache_key prompt_cache_retention client_metadata include stream_options truncation'.split(
+    ' ',
+  );
+const NAMED = ['reasoning'];
+
+export function readResponsesRequest(body: unknown, store: ItemStore = NO_ITEMS): AgentRequest {
+  const keys = new RequestKeys(body);
+  const previous = keys.optional('previous_response_id', STRING);
+  const before = previous === undefined ? [] : (store.response(previous) ?? refuse('previous_response_id', 'names no answer of this session.'));
+  const input = keys.raw('input');
+  const items = typeof input === 'string' ? [{ role: 'user', content: input }] : keys.required('input', LIST);
+  const instructions = keys.optional('instructions', STRING);
+  const system: readonly Message[] = instructions === undefined ? [] : [{ role: 'system', content: instructions }];
+  const messages = [...system, ...messagesOf([...before, ...items], store)];
+  if (messages.length === 0) refuse('input', 'must have at least one item.');
+  if (keys.optional('background', FLAG) === true) refuse('background', 'cannot be honoured here. Leave it out.');
+  const text = new RequestKeys(keys.optional('text', OBJECT) ?? {}, 'text.');
+  const jsonSchema = responseFormat(text.optional('format', OBJECT), 'text.format.');
+  const { tools, hosted } = responsesTools(keys);
+  const settings = responsesSettings(keys, jsonSchema);
+  const model = keys.optional('model', STRING) ?? '';
+  const isStreamed = keys.optional('stream', FLAG) ?? false;
+  const unhonoured = [...keys.end({ ignored: IGNORED, named: NAMED }), ...text.end({ named: ['verbosity'] }), ...hosted];
+  return { model, messages, tools, settings, isStreamed, unhonoured };
+}
+
+function responsesSettings(keys: RequestKeys, jsonSchema: AgentSettings['jsonSchema'] | undefined): AgentSettings {
+  return defined({
+    temperature: keys.optional('temperature', numberFrom(0, 100)),
+    topP: keys.optional('top_p', numberFrom(0, 1)),
+    maxTokens: keys.optional('max_output_tokens', integerFrom(1)),
+    logProbs: keys.optional('top_logprobs', integerFrom(0, 20)),
+    toolChoice: toolChoice(keys.raw('tool_choice'), null),
+    parallelToolCalls: keys.optional('parallel_tool_calls', FLAG),
+    jsonSchema,
+  });
+}
+
+/** Functions, also those of a namespace. Tools that OpenAI itself would run do not exist here: they are left out and named. */
+function responsesTools(keys: RequestKeys): { readonly tools: readonly ToolSpec[]; readonly hosted: readonly string[] } {
+  const hosted: string[] = [];
+  const read = (list: readonly unknown[], place: string): ToolSpec[] =>
+    list.flatMap((tool, i) => {
+      const at = `${place}[${i}]`;
+      const { type, tools } = fieldsOf(tool);
+      if (type === 'function') return [toolSpec(new RequestKeys(tool, `${at}.`))];
+      if (type === 'namespace' && Array.isArray(tools)) return read(tools, `${at}.tools`);
+      if (typeof type !== 'string') refuse(`${at}.type`, 'must be a string.');
+      hosted.push(`${at} (${type})`);
+      return [];
+    });
+  return { tools: read(keys.optional('tools', LIST) ?? [], 'tools'), hosted };
+}
+
+interface OpenTurn {
+  readonly texts: string[];
+  readonly calls: ToolCall[];
+}
+
+function messagesOf(items: readonly unknown[], store: ItemStore): readonly Message[] {
+  const messages: Message[] = [];
+  let open: OpenTurn | null = null;
+  const close = () => {
+    if (open === null) return;
+    const { texts, calls } = open;
+    messages.push({ role: 'assistant', content: texts.join(''), ...(calls.length === 0 ? {} : { toolCalls: calls }) });
+    open = null;
+  };
+  for (const [i, given] of items.entries()) {
+    const place = `input[${i}]`;
+    const item = referenced(given, store, place);
+    const type = item['type'] ?? 'message';
+    if (type === 'reasoning') continue;
+    const isTurn = type === 'function_call' || (type === 'message' && item['role'] === 'assistant');
+    if (!isTurn) {
+      close();
+      messages.push(type === 'message' ? itemMessage(item, place) : outputMessage(item, place));
+      continue;
+    }
+    open ??= { texts: [], calls: [] };
+    // A text after calls begins a further turn.
+    if (type === 'message' && open.calls.length > 0) {
+      close();
+      open = { texts: [], calls: [] };
+    }
+    if (type === 'message') open.texts.push(chatContent(item['content'], `${place}.content`));
+    else open.calls.push(itemCall(item, place));
+  }
+  close();
+  return messages;
+}
+
+function referenced(given: unknown, store: ItemStore, place: string): Readonly<Record<string, unknown>> {
+  if (!isObject(given)) throw new AgentRefusal(400, place, `${place} must be an object.`);
+  if (given['type'] !== 'item_reference') return given;
+  const id = String(given['id']);
+  return store.item(id) ?? refuse(`${place}.id`, `names the item ${id}, which is not of this session.`);
+}
+
+const ROLES: Readonly<Record<string, 'system' | 'user'>> = { system: 'system', developer: 'system', user: 'user' };
+
+function itemMessage(item: Readonly<Record<string, unknown>>, place: string): Message {
+  const name = String(item['role']);
+  const role = Object.hasOwn(ROLES, name) ? ROLES[name]! : refuse(`${place}.role`, 'must be system, developer, user or assistant.');
+  return { role, content: chatContent(item['content'], `${place}.content`) };
+}
+
+function outputMessage(item: Readonly<Record<string, unknown>>, place: string): Message {
+  if (item['type'] !== 'function_call_output') refuse(`${place}.type`, `is ${JSON.stringify(item['type'])}, which cannot be honoured here.`);
+  const { call_id: id, output } = item;
+  if (typeof id !== 'string') refuse(`${place}.call_id`, 'must be a string.');
+  return { role: 'tool', toolCallId: id, content: chatContent(output, `${place}.output`) };
+}
+
+function itemCall(item: Readonly<Record<string, unknown>>, place: string): ToolCall {
+  const { call_id: id, name, arguments: args } = item;
+  if (typeof id !== 'string') refuse(`${place}.call_id`, 'must be a string.');
+  if (typeof name !== 'string') refuse(`${place}.name`, 'must be a string.');
+  return { id, name, arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}) };
+}

@@ -1,0 +1,142 @@
+/** OpenAI's Responses. */
+import type { AgentRequest, AgentTurn } from '../agent-request.ts';
+import { type AnswerHead, type Dialect, openaiRefusal, type StreamEvent } from './dialect.ts';
+import { readResponsesRequest } from './responses-request.ts';
+
+type Item = Readonly<Record<string, unknown>> & { readonly id: string; readonly type: 'reasoning' | 'message' | 'function_call' };
+
+export const responsesDialect: Dialect = {
+  name: 'responses',
+  read: (body, items) => readResponsesRequest(body, items),
+  answer: (head, request, [turn]) => response(head, request, turn!),
+  opening: (head, request) => {
+    const begun = response(head, request, null);
+    return numbered(0, [named('response.created', { response: begun }), named('response.in_progress', { response: begun })]);
+  },
+  events: (head, request, [turn]) => {
+    const whole = response(head, request, turn!);
+    const end = whole.status === 'completed' ? 'response.completed' : 'response.incomplete';
+    return numbered(2, [...outputItems(head, turn!).flatMap(itemEvents), named(end, { response: whole })]);
+  },
+  keepAlive: ': keep-alive\n\n',
+  refusal: openaiRefusal,
+  failure: ({ message }) => ({ event: 'error', data: { type: 'error', code: 'server_error', message, param: null } }),
+};
+
+/** The items of an answer, which later requests may name by id. */
+export function outputItems({ id }: Pick<AnswerHead, 'id'>, { content, reasoning, toolCalls, finish }: AgentTurn): readonly Item[] {
+  const status = finish === 'length' ? 'incomplete' : 'completed';
+  const part = { type: 'output_text', text: content, annotations: [], logprobs: [] };
+  return [
+    ...(reasoning === undefined ? [] : [{ id: `rs_${id}`, type: 'reasoning' as const, summary: [{ type: 'summary_text', text: reasoning }] }]),
+    // An answer has at least one item.
+    ...(content === '' && toolCalls.length > 0 ? [] : [{ id: `msg_${id}`, type: 'message' as const, status, role: 'assistant', content: [part] }]),
+    ...toolCalls.map(({ id: call, name, arguments: args }, i) => ({
+      id: `fc_${id}_${i}`,
+      type: 'function_call' as const,
+      status,
+      call_id: call,
+      name,
+      arguments: args,
+    })),
+  ];
+}
+
+function response(head: AnswerHead, { settings, tools }: AgentRequest, turn: AgentTurn | null) {
+  const isCut = turn?.finish === 'length';
+  return {
+    id: `resp_${head.id}`,
+    object: 'response',
+    created_at: head.created,
+    status: turn === null ? 'in_progress' : isCut ? 'incomplete' : 'completed',
+    background: false,
+    error: null,
+    incomplete_details: isCut ? { reason: 'max_output_tokens' } : null,
+    instructions: null,
+    max_output_tokens: settings.maxTokens ?? null,
+    model: head.model,
+    output: turn === null ? [] : outputItems(head, turn),
+    parallel_tool_calls: settings.parallelToolCalls ?? true,
+    previous_response_id: null,
+    reasoning: { effort: null, summary: null },
+    store: true,
+    temperature: settings.temperature ?? 1,
+    text: { format: { type: 'text' } },
+    tool_choice: typeof settings.toolChoice === 'object' ? { type: 'function', ...settings.toolChoice } : (settings.toolChoice ?? 'auto'),
+    tools: tools.map((tool) => ({ type: 'function', ...tool, strict: false })),
+    top_p: settings.topP ?? 1,
+    truncation: 'disabled',
+    usage: turn === null ? null : responsesUsage(turn),
+    user: null,
+    metadata: {},
+  };
+}
+
+function responsesUsage({ usage: { promptTokens, completionTokens, cachedTokens } }: AgentTurn): object {
+  return {
+    input_tokens: promptTokens,
+    input_tokens_details: { cached_tokens: cachedTokens ?? 0 },
+    output_tokens: completionTokens,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: promptTokens + completionTokens,
+  };
+}
+
+function itemEvents(item: Item, index: number): readonly StreamEvent[] {
+  const at = { item_id: item.id, output_index: index };
+  const [added, between] = item.type === 'reasoning' ? thought(item, at) : item.type === 'message' ? message(item, at) : call(item, at);
+  return [
+    named('response.output_item.added', { output_index: index, item: added }),
+    ...between,
+    named('response.output_item.done', { output_index: index, item }),
+  ];
+}
+
+type ItemParts = readonly [added: object, between: readonly StreamEvent[]];
+
+function thought(item: Item, at: object): ItemParts {
+  const [part] = item['summary'] as readonly [{ readonly type: string; readonly text: string }];
+  const place = { ...at, summary_index: 0 };
+  return [
+    { ...item, summary: [] },
+    [
+      named('response.reasoning_summary_part.added', { ...place, part: { ...part, text: '' } }),
+      named('response.reasoning_summary_text.delta', { ...place, delta: part.text }),
+      named('response.reasoning_summary_text.done', { ...place, text: part.text }),
+      named('response.reasoning_summary_part.done', { ...place, part }),
+    ],
+  ];
+}
+
+function message(item: Item, at: object): ItemParts {
+  const [part] = item['content'] as readonly [{ readonly text: string }];
+  const place = { ...at, content_index: 0 };
+  return [
+    { ...item, status: 'in_progress', content: [] },
+    [
+      named('response.content_part.added', { ...place, part: { ...part, text: '' } }),
+      ...(part.text === '' ? [] : [named('response.output_text.delta', { ...place, delta: part.text, logprobs: [] })]),
+      named('response.output_text.done', { ...place, text: part.text, logprobs: [] }),
+      named('response.content_part.done', { ...place, part }),
+    ],
+  ];
+}
+
+function call(item: Item, at: object): ItemParts {
+  const { name, arguments: args } = item;
+  return [
+    { ...item, status: 'in_progress', arguments: '' },
+    [
+      named('response.function_call_arguments.delta', { ...at, delta: args }),
+      named('response.function_call_arguments.done', { ...at, name, arguments: args }),
+    ],
+  ];
+}
+
+function named(type: string, fields: object): StreamEvent {
+  return { event: type, data: { type, ...fields } };
+}
+
+function numbered(from: number, events: readonly StreamEvent[]): readonly StreamEvent[] {
+  return events.map(({ data, ...rest }, i) => ({ ...rest, data: { ...(data as object), sequence_number: from + i } }));
+}

@@ -1,0 +1,154 @@
+/**
+ * The conversations of one rollout as a tree: what the agent said, what the policy answered, and where one list of messages left another. It knows no tokens: the same
+ * conversations give the same tree, however their requests overlap.
+ */
+import { contentText, type Message } from '../core/message.ts';
+import type { ToolSpec } from '../core/tool-calls.ts';
+import { canonicalJson } from '../core/canonical-json.ts';
+import { Random } from '../core/random.ts';
+import { type AnsweredTurn, messageKey, tells } from './message-key.ts';
+
+/**
+ * - `tools`: the request offers other tools
+ * - `system`: its first message is another system prompt, as a sub-agent's
+ * - `history`: a message that was said before is another one
+ * - `retry`: the same list once more, although the conversation has gone on after its answer
+ * - `sample`: one of several answers to the same list
+ */
+export type ForkKind = 'tools' | 'system' | 'history' | 'retry' | 'sample';
+
+export interface Fork {
+  readonly kind: ForkKind;
+  /** Number of messages in common. */
+  readonly at: number;
+  /** What differs, in one line. */
+  readonly difference: string;
+}
+
+interface NodeParts<T> {
+  readonly parent: GraphNode<T> | null;
+  /** The message that the agent wrote; null for a root and for a turn. */
+  readonly message: Message | null;
+  /** The policy's turn, from its request on; null for others. */
+  readonly turn: T | null;
+  /** What sets it apart from the other children of its parent. */
+  readonly name: string;
+}
+
+/** Bounded, however long the conversation is. */
+function pathName(parent: { readonly path: string } | null, name: string): string {
+  const random = Random.fromSeed(0).fork(parent?.path ?? '');
+  return `${random.fork(`a${name}`).uint32().toString(36)}.${random.fork(`b${name}`).uint32().toString(36)}`;
+}
+
+/** A root, a message of the agent, or a turn of the policy. */
+export class GraphNode<T> {
+  readonly parent: GraphNode<T> | null;
+  readonly message: Message | null;
+  readonly turn: T | null;
+  /** Number of messages from the root to here. */
+  readonly depth: number;
+  /** Names the conversation up to here: the same messages have the same name, however they came about. */
+  readonly path: string;
+  readonly given = new Map<string, GraphNode<T>>();
+  readonly turns: GraphNode<T>[] = [];
+
+  constructor({ parent, message, turn, name }: NodeParts<T>) {
+    this.parent = parent;
+    this.message = message;
+    this.turn = turn;
+    this.depth = parent === null ? 0 : parent.depth + 1;
+    this.path = pathName(parent, name);
+  }
+
+  get isLeaf(): boolean {
+    return this.given.size === 0 && this.turns.length === 0;
+  }
+}
+
+/** The place of a request's list in the tree. */
+export interface Placed<T> {
+  /** The node of its last message. */
+  readonly node: GraphNode<T>;
+  /** Where it left what was there; null if it goes on, or is the first list of all. */
+  readonly fork: Fork | null;
+}
+
+/** `T`: what is kept of a turn. It has its answer once it has been sampled. */
+export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
+  /** By the tools that are offered. */
+  readonly roots = new Map<string, GraphNode<T>>();
+
+  /** Finds the messages of a list in the tree and adds those that are new. */
+  place(messages: readonly Message[], tools: readonly ToolSpec[]): Placed<T> {
+    const key = canonicalJson(tools);
+    const known = this.roots.get(key);
+    const root = known ?? new GraphNode<T>({ parent: null, message: null, turn: null, name: key });
+    this.roots.set(key, root);
+    let fork: Fork | null =
+      known === undefined && this.roots.size > 1 ? { kind: 'tools', at: 0, difference: toolsDifference(tools, this.#firstTools) } : null;
+    if (known === undefined && this.roots.size === 1) this.#firstTools = tools;
+    let node = root;
+    for (const [at, message] of messages.entries()) {
+      const next = found(node, message);
+      if (next === null && fork === null && !node.isLeaf) fork = forkAt(node, message, at);
+      node = next ?? added(node, message);
+    }
+    return { node, fork };
+  }
+
+  /** Adds a turn that answers the list that ends in this node. */
+  addTurn(node: GraphNode<T>, turn: T): GraphNode<T> {
+    const child = new GraphNode<T>({ parent: node, message: null, turn, name: `turn ${node.turns.length}` });
+    node.turns.push(child);
+    return child;
+  }
+
+  #firstTools: readonly ToolSpec[] = [];
+}
+
+function found<T extends { readonly answer: AnsweredTurn | null }>(node: GraphNode<T>, message: Message): GraphNode<T> | null {
+  if (message.role === 'assistant') {
+    const told = node.turns.find(({ turn }) => turn!.answer !== null && tells(message, turn!.answer));
+    if (told !== undefined) return told;
+  }
+  return node.given.get(messageKey(message)) ?? null;
+}
+
+function added<T>(node: GraphNode<T>, message: Message): GraphNode<T> {
+  const key = messageKey(message);
+  const child = new GraphNode<T>({ parent: node, message, turn: null, name: key });
+  node.given.set(key, child);
+  return child;
+}
+
+function forkAt<T extends { readonly answer: AnsweredTurn | null }>(node: GraphNode<T>, message: Message, at: number): Fork | null {
+  const [given] = node.given.values();
+  const answer = node.turns.find(({ turn }) => turn!.answer !== null)?.turn?.answer ?? null;
+  if (given === undefined && answer === null) return null;
+  const before = given?.message ?? { role: 'assistant' as const, content: answer!.content };
+  const kind = at === 0 && (message.role === 'system' || before.role === 'system') ? 'system' : 'history';
+  return { kind, at, difference: messageDifference(before, message, at) };
+}
+
+const SHOWN = 60;
+
+function messageDifference(before: Message, now: Message, at: number): string {
+  const place = `message ${at}`;
+  if (before.role !== now.role) return `${place} was of the role ${before.role} and is of the role ${now.role}`;
+  const [was, is] = [contentText(before.content), contentText(now.content)];
+  if (was === is) return `${place} (${now.role}) has other calls`;
+  let from = 0;
+  while (from < Math.min(was.length, is.length) && was[from] === is[from]) from++;
+  const part = (text: string) => JSON.stringify(text.slice(from, from + SHOWN));
+  return `${place} (${now.role}) was ${part(was)} and is ${part(is)} from character ${from} on`;
+}
+
+function toolsDifference(tools: readonly ToolSpec[], first: readonly ToolSpec[]): string {
+  const names = (of: readonly ToolSpec[]) => of.map(({ name }) => name);
+  const [was, is] = [names(first), names(tools)];
+  const list = (of: readonly string[]) => (of.length === 0 ? 'none' : of.join(', '));
+  const [gone, fresh] = [was.filter((name) => !is.includes(name)), is.filter((name) => !was.includes(name))];
+  if (gone.length === 0 && fresh.length === 0) return 'a tool has another description or other parameters';
+  return `other tools are offered: without ${list(gone)}; with ${list(fresh)}`;
+}

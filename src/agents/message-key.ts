@@ -1,0 +1,36 @@
+/**
+ * The normal form of a message: two messages with the same key are one message that a client tells in two ways. Clients keep the ids of calls; they write arguments anew, and
+ * turn a text of blanks before a call into null. What a client adds for itself (names, ids of items, cache marks) is not in a `Message` any more.
+ */
+import { canonicalJson } from '../core/canonical-json.ts';
+import { contentImages, contentText, type Message, type ToolCall } from '../core/message.ts';
+import { jsonOrNull } from '../schemas/json-or-null.ts';
+
+/** Of a message that the agent wrote, or of a turn of the policy that it tells as another one. */
+export function messageKey({ role, content, toolCalls = [], toolCallId = '' }: Message): string {
+  const images = contentImages(content).map(({ sha256 }) => sha256);
+  const text = contentText(content);
+  return JSON.stringify([role, toolCallId, role === 'assistant' ? text.trim() : text, images, toolCalls.map(callKey)]);
+}
+
+function callKey({ id, name, arguments: text }: ToolCall): readonly unknown[] {
+  const args = jsonOrNull(text);
+  return [id, name, args === null ? text : canonicalJson(args)];
+}
+
+/** A turn of the policy as it was answered. */
+export interface AnsweredTurn {
+  readonly content: string;
+  readonly toolCalls: readonly Pick<ToolCall, 'id'>[];
+}
+
+/**
+ * True if the message tells this turn: the ids of its calls are those of the turn, whatever the arguments became, and its text is the turn's, or was left out before calls.
+ * Blanks at the ends do not count.
+ */
+export function tells({ role, content, toolCalls = [] }: Message, turn: AnsweredTurn): boolean {
+  if (role !== 'assistant' || toolCalls.length !== turn.toolCalls.length) return false;
+  if (!toolCalls.every(({ id }, i) => id === turn.toolCalls[i]!.id)) return false;
+  const told = contentText(content).trim();
+  return told === turn.content.trim() || (told === '' && toolCalls.length > 0);
+}

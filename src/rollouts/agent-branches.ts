@@ -1,0 +1,120 @@
+/**
+ * Cuts the tree of an agent's conversations into branches, the sequences that are trained and exported. Every sampled token is in exactly one branch with mask 1: the first
+ * that holds it. The order depends on what was said and on what waited for what, not on which of two requests of the same moment arrived first.
+ */
+import { markedText, type Message } from '../core/message.ts';
+import type { TextSegment } from '../core/rubric.ts';
+import { TokenBuffer } from '../core/token-buffer.ts';
+import type { AgentSession, SessionTurn } from './agent-session.ts';
+import type { AgentNode } from './agent-turns.ts';
+import type { Branch, Generation } from './rollout.ts';
+import { promptOf } from './token-turn-sampler.ts';
+
+/** At least one turn of the policy in each; empty if it answered none. */
+export function branchesOf({ graph }: Pick<AgentSession, 'graph'>): readonly Branch[] {
+  const owners = new Map<AgentNode, number>();
+  const branches: Branch[] = [];
+  for (const path of inOrder([...graph.roots.values()]).flatMap(pathsFrom)) {
+    const turns = path.filter(({ turn }) => turn !== null);
+    const first = turns.findIndex((node) => !owners.has(node));
+    if (first === -1) continue;
+    const parent = first === 0 ? null : owners.get(turns[first - 1]!)!;
+    for (const node of turns.slice(first)) owners.set(node, branches.length);
+    branches.push(branchOf(path, turns[first]!, parent));
+  }
+  return branches;
+}
+
+/** The paths to the leaves, in order. A list that was never answered ends at its last turn. */
+function pathsFrom(root: AgentNode): readonly (readonly AgentNode[])[] {
+  const paths: AgentNode[][] = [];
+  const walk = (node: AgentNode, path: readonly AgentNode[]) => {
+    const next = inOrder([...node.turns, ...node.given.values()]);
+    if (next.length === 0) paths.push([...path]);
+    for (const child of next) walk(child, [...path, child]);
+  };
+  walk(root, []);
+  return paths.map((path) => path.slice(0, path.findLastIndex(({ turn }) => turn !== null) + 1)).filter(({ length }) => length > 0);
+}
+
+/** A child with the turns below it, in the counts of the session's clock. */
+interface Span {
+  readonly node: AgentNode;
+  readonly begun: number;
+  readonly ended: number;
+}
+
+/** Those with an answered turn: the first turn of the rollout first, then by time; those that were at work at the same time by their messages. */
+function inOrder(nodes: readonly AgentNode[]): readonly AgentNode[] {
+  const spans = nodes.flatMap((node): Span[] => {
+    const turns = answered(node);
+    if (turns.length === 0) return [];
+    return [{ node, begun: Math.min(...turns.map(({ begun }) => begun)), ended: Math.max(...turns.map(({ ended }) => ended)) }];
+  });
+  const sorted = spans.toSorted((a, b) => a.begun - b.begun);
+  const groups: Span[][] = [];
+  let end = -1;
+  for (const span of sorted) {
+    if (span.begun === 0 || span.begun >= end) groups.push([]);
+    groups.at(-1)!.push(span);
+    end = span.begun === 0 ? -1 : Math.max(end, span.ended);
+  }
+  return groups.flatMap((group) => group.toSorted((a, b) => (a.node.path < b.node.path ? -1 : 1)).map(({ node }) => node));
+}
+
+function answered(node: AgentNode): readonly SessionTurn[] {
+  const found: SessionTurn[] = [];
+  const open = [node];
+  for (let at = open.pop(); at !== undefined; at = open.pop()) {
+    if (at.turn !== null && at.turn.answer !== null) found.push(at.turn);
+    open.push(...at.turns, ...at.given.values());
+  }
+  return found;
+}
+
+function branchOf(path: readonly AgentNode[], first: AgentNode, parent: number | null): Branch {
+  const at = path.indexOf(first);
+  const own = path.slice(at);
+  const { request, fork } = first.turn!;
+  return {
+    parent,
+    fork,
+    prompt: path.slice(0, at).map(({ message, turn }) => message ?? turn!.answer!.recorded),
+    tools: request.tools,
+    segments: segmentsOf(own),
+    generations: own.flatMap(({ turn }): Generation[] => (turn === null ? [] : [turn.answer!.generation])),
+    tokens: bufferOf(own),
+  };
+}
+
+function segmentsOf(path: readonly AgentNode[]): readonly TextSegment[] {
+  const segments: TextSegment[] = [];
+  let given: Message[] = [];
+  for (const { message, turn } of path) {
+    if (turn === null) {
+      given.push(message!);
+      continue;
+    }
+    if (given.length > 0) segments.push({ kind: 'observation', text: given.map(({ content }) => markedText(content)).join('\n'), messages: given });
+    given = [];
+    const { text, recorded, toolCalls, reasoning, tokens } = turn.answer!;
+    const thoughts = tokens !== null || reasoning === undefined ? {} : { reasoning };
+    segments.push({ kind: 'model', text, ...(toolCalls.length === 0 ? {} : { messages: [recorded] }), ...thoughts });
+  }
+  return segments;
+}
+
+function bufferOf(path: readonly AgentNode[]): TokenBuffer | null {
+  const opening = path[0]!.turn!.answer!.tokens;
+  if (opening === null) return null;
+  const buffer = new TokenBuffer();
+  const { ids, images } = promptOf(opening);
+  buffer.appendGiven('prompt', ids, images);
+  for (const [i, { turn }] of path.entries()) {
+    if (turn === null) continue;
+    const { given, images: shown, sample, version } = turn.answer!.tokens!;
+    if (i > 0) buffer.appendGiven('observation', given, shown);
+    buffer.commit(sample, sample.text.length, version, { keepsEnd: true });
+  }
+  return buffer;
+}

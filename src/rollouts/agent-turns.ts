@@ -1,0 +1,104 @@
+/** A turn of an agent's conversation, as it was sampled and as the agent gets it. */
+import { AgentRefusal } from '../agents/agent-refusal.ts';
+import type { AgentTurn } from '../agents/agent-request.ts';
+import type { GraphNode } from '../agents/message-graph.ts';
+import type { AnsweredTurn } from '../agents/message-key.ts';
+import type { TokenSample } from '../clients/policy-client.ts';
+import type { Message, PlacedImage, ToolCall } from '../core/message.ts';
+import { Random } from '../core/random.ts';
+import type { Sampling } from '../core/sampling.ts';
+import { afterClosedThoughts } from '../core/text-outside-thoughts.ts';
+import type { ToolCallAttempt } from '../core/tool-calls.ts';
+import type { SessionTurn } from './agent-session.ts';
+import type { PlayedTurn } from './conversation-turns.ts';
+import type { Generation } from './rollout.ts';
+
+/** A turn as it was sampled, with the tokens that stand before it. */
+export interface SampledAgentTurn extends AgentTurn, AnsweredTurn {
+  readonly toolCalls: readonly ToolCall[];
+  /** What later prompts read. */
+  readonly played: PlayedTurn;
+  /** The turn on record: its text without its calls, and its calls once. */
+  readonly recorded: Message;
+  /** The text of the turn as it is scored, with what the template opened it with. */
+  readonly text: string;
+  readonly generation: Generation;
+  /** Null in a chat over messages. */
+  readonly tokens: TurnTokens | null;
+}
+
+export type AgentNode = GraphNode<SessionTurn>;
+
+export interface TurnTokens {
+  /** What stands between the turn before and this one; the whole prompt if there is none. */
+  readonly given: Int32Array;
+  readonly images: readonly PlacedImage[];
+  readonly sample: TokenSample;
+  readonly version: number;
+  /** The node of the turn that it goes on from; null if its prompt was rendered anew. */
+  readonly before: AgentNode | null;
+  /** Number of tokens up to its end. */
+  readonly length: number;
+}
+
+export interface SampleOptions {
+  /** Number of turns before it that answer the same list. */
+  readonly ordinal: number;
+  readonly sampling: Sampling;
+  /** The rest of the rollout's budget of tokens. */
+  readonly mostTokens: number;
+  readonly signal: AbortSignal;
+}
+
+/** Samples the next turn at a place of the tree: by token ids, or over an API of messages. */
+export interface TurnSampler {
+  sample(place: AgentNode, options: SampleOptions): Promise<SampledAgentTurn>;
+}
+
+/** The nodes from the first message on. */
+export function pathOf(node: AgentNode): readonly AgentNode[] {
+  const path: AgentNode[] = [];
+  for (let at: AgentNode | null = node; at !== null && at.parent !== null; at = at.parent) path.push(at);
+  return path.reverse();
+}
+
+/** The text of a turn as an agent gets it: without thoughts, their tags and the stop string that ended it. */
+export function said(text: string, stopReason: string | number | null): Pick<AgentTurn, 'content' | 'reasoning' | 'stopSequence'> {
+  const stopped = typeof stopReason === 'string' && stopReason !== '' && text.endsWith(stopReason);
+  const written = stopped ? text.slice(0, -stopReason.length) : text;
+  const stop = stopped ? { stopSequence: stopReason } : {};
+  const end = afterClosedThoughts(written);
+  if (end === 0) return { content: written, ...stop };
+  const reasoning = written
+    .slice(0, end)
+    .replace(/^\s*<[^>]*>\n?/, '')
+    .replace(/\n?<\/[^>]*>\s*$/, '');
+  return { content: written.slice(end).trimStart(), ...(reasoning.trim() === '' ? {} : { reasoning }), ...stop };
+}
+
+/**
+ * The id of a call, unique in the rollout: nine letters and digits, as the strictest templates require. It depends on the messages before it, not on which of two requests
+ * arrived first.
+ */
+export function agentCallId(place: AgentNode, ordinal: number, index: number): string {
+  const random = Random.fromSeed(0).fork(`${place.path} ${ordinal} ${index}`);
+  return `c${(random.float() * 36 ** 8).toString(36).split('.')[0]!.padStart(8, '0')}`;
+}
+
+/**
+ * The calls as the agent gets them. A call whose arguments are no JSON has them as the policy wrote them; one without a readable name cannot be told to an agent, and the whole
+ * turn stays text, as servers do.
+ */
+export function agentCalls(attempts: readonly ToolCallAttempt[], id: (index: number) => string): readonly ToolCall[] {
+  const calls = attempts.map((attempt, i): ToolCall | null => {
+    if (!('problem' in attempt)) return { id: id(i), name: attempt.name, arguments: JSON.stringify(attempt.args) };
+    const broken = /^\s*\{\s*"name"\s*:\s*"([^"\\]+)"\s*,\s*"(?:arguments|parameters)"\s*:\s*/.exec(attempt.text);
+    return broken === null ? null : { id: id(i), name: broken[1]!, arguments: attempt.text.slice(broken[0].length) };
+  });
+  return calls.every((call) => call !== null) ? calls : [];
+}
+
+/** What a turn cannot be sampled with. */
+export function cannot(param: string, why: string): never {
+  throw new AgentRefusal(400, param, `${param} cannot be honoured: ${why}`);
+}

@@ -1,0 +1,96 @@
+/** Samples the turns of an agent over an API of messages. There are no tokens; what the policy said before goes back to its server as the server gave it. */
+import type { ChatLease } from '../clients/policy-client.ts';
+import { PolicyError } from '../core/errors.ts';
+import type { Message } from '../core/message.ts';
+import { leftToolCalls } from '../core/left-tool-calls.ts';
+import { isToolCall, readToolCall } from '../core/tool-calls.ts';
+import { agentCallId, agentCalls, type AgentNode, pathOf, type SampledAgentTurn, type SampleOptions, said, type TurnSampler } from './agent-turns.ts';
+import { assistantMessage } from './conversation-messages.ts';
+import type { TurnSamplerOptions } from './token-turn-sampler.ts';
+
+export class ChatTurnSampler implements TurnSampler {
+  readonly #options: TurnSamplerOptions<ChatLease>;
+
+  constructor(options: TurnSamplerOptions<ChatLease>) {
+    this.#options = options;
+  }
+
+  async sample(place: AgentNode, { ordinal, sampling, mostTokens, signal }: SampleOptions): Promise<SampledAgentTurn> {
+    const { capabilities, limits, maxTokens } = this.#options;
+    const { tools, settings } = place.turn!.request;
+    const offered = settings.toolChoice === 'none' ? [] : tools;
+    const path = pathOf(place.parent!);
+    const most = Math.min(maxTokens ?? limits.responseTokens * (capabilities.lengthScale ?? 1), mostTokens, settings.maxTokens ?? Infinity);
+    const maxNewTokens = Number.isFinite(most) ? most : null;
+    const lease = await this.#options.lease();
+    const sample = await lease.generate({
+      prompt: path.map(({ message, turn }) => message ?? turn!.answer!.played.message),
+      sampling,
+      maxNewTokens,
+      stop: settings.stop ?? [],
+      ...(offered.length === 0 ? {} : { tools: offered }),
+      signal,
+    });
+    const { text, toolCalls: parsed = [], reasoning, finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false } = sample;
+    const odd = parsed.find((call) => !isToolCall(call));
+    if (odd !== undefined)
+      throw new PolicyError(`The policy's client gave a tool call that is not { id, name, arguments }, three strings: ${JSON.stringify(odd)}`, {
+        endsRun: true,
+      });
+    const index = path.filter(({ turn }) => turn !== null).length;
+    const left =
+      offered.length === 0 || parsed.length > 0
+        ? { attempts: parsed.map(readToolCall), content: sample.content ?? text }
+        : leftToolCalls(text, index, offered);
+    // Ids of a server are not unique in a rollout: some count from 0 in every reply.
+    const callId = (call: number) => agentCallId(place.parent!, ordinal, call);
+    const toolCalls =
+      parsed.length > 0
+        ? parsed.map(({ name, arguments: args }, i) => ({ id: callId(i), name, arguments: args }))
+        : agentCalls(left.attempts, callId);
+    const heard = said(toolCalls.length === 0 ? text : left.content, stopReason);
+    const message = messageOf({ sample, left, toolCalls });
+    return {
+      ...heard,
+      ...(reasoning === undefined ? {} : { reasoning }),
+      toolCalls,
+      finish,
+      usage,
+      played: { message, isClosed: true },
+      recorded: message,
+      text,
+      generation: {
+        finish,
+        stopReason,
+        usage,
+        maxNewTokens,
+        keptTokens: null,
+        overhang: '',
+        ...(stopIsGuess ? { stopIsGuess } : {}),
+        ...(stopWasIgnored ? { stopWasIgnored } : {}),
+      },
+      tokens: null,
+    };
+  }
+}
+
+type Sample = Awaited<ReturnType<ChatLease['generate']>>;
+
+function messageOf({
+  sample,
+  left,
+  toolCalls,
+}: {
+  readonly sample: Sample;
+  readonly left: ReturnType<typeof leftToolCalls>;
+  readonly toolCalls: SampledAgentTurn['toolCalls'];
+}): Message {
+  const { text, toolCalls: parsed = [], serverFields } = sample;
+  const returned = serverFields === undefined ? {} : { serverFields };
+  if (toolCalls.length === 0) return { ...assistantMessage(text, []), ...returned };
+  const calls = toolCalls.map((call, i) => ({
+    ...call,
+    ...(parsed[i]?.serverFields === undefined ? {} : { serverFields: parsed[i]!.serverFields }),
+  }));
+  return { role: 'assistant', content: left.content, toolCalls: calls, ...returned };
+}

@@ -1,0 +1,158 @@
+/** Samples the turns of an agent by token ids: each goes on from the ids of the turn before it, which are never rendered again. */
+import type { PolicyCapabilities, TokenLease, TokenSample } from '../clients/policy-client.ts';
+import type { EnvironmentLimits } from '../core/environment.ts';
+import { PromptTooLongError } from '../core/errors.ts';
+import type { PlacedImage } from '../core/message.ts';
+import type { Random } from '../core/random.ts';
+import { templateVariables } from '../core/sampling.ts';
+import {
+  agentCallId,
+  agentCalls,
+  type AgentNode,
+  pathOf,
+  type SampledAgentTurn,
+  type SampleOptions,
+  said,
+  type TurnSampler,
+  type TurnTokens,
+} from './agent-turns.ts';
+import { bridgeTo, type ConversationOptions, openConversation, readTurn } from './conversation-turns.ts';
+
+export interface TurnSamplerOptions<L> {
+  /** A further lease of the version that the rollout plays. The sampler disposes none. */
+  readonly lease: () => Promise<L>;
+  readonly capabilities: PolicyCapabilities;
+  readonly limits: EnvironmentLimits;
+  /** New tokens per generation; null means the environment's own limit. */
+  readonly maxTokens: number | null;
+  readonly readsThoughts: boolean;
+  /** The rollout's own generator, of which turn k of a conversation takes the k-th number as its seed. */
+  readonly random: Random;
+}
+
+export class TokenTurnSampler implements TurnSampler {
+  readonly #options: TurnSamplerOptions<TokenLease>;
+  readonly #seeds: number[] = [];
+  /** The lease of each turn that nothing has gone on from. */
+  readonly #leases = new WeakMap<AgentNode, TokenLease>();
+
+  constructor(options: TurnSamplerOptions<TokenLease>) {
+    this.#options = options;
+  }
+
+  async sample(place: AgentNode, { ordinal, sampling, mostTokens, signal }: SampleOptions): Promise<SampledAgentTurn> {
+    const { capabilities, readsThoughts } = this.#options;
+    const { tools, settings } = place.turn!.request;
+    const path = pathOf(place.parent!);
+    const conversation: ConversationOptions = {
+      tools: settings.toolChoice === 'none' ? [] : tools,
+      variables: templateVariables(sampling),
+      capabilities,
+      readsThoughts,
+      signal,
+    };
+    const before = path.findLast(({ turn }) => turn !== null) ?? null;
+    const lease = await this.#leaseAfter(before);
+    const { ids: given, images, opening } = await this.#given(lease, path, before, conversation);
+    const { ids: prompt, images: shown } = promptOf({ before, given, images });
+    const most = Math.min(this.#room(prompt.length), mostTokens, settings.maxTokens ?? Infinity);
+    const maxNewTokens = Number.isFinite(most) ? most : null;
+    const index = path.filter(({ turn }) => turn !== null).length;
+    const sample = await lease.generate({
+      prompt,
+      ...(shown.length === 0 ? {} : { images: shown }),
+      sampling,
+      maxNewTokens,
+      stop: settings.stop ?? [],
+      seed: this.#seed(index, ordinal),
+      signal,
+    });
+    const text = opening + sample.text;
+    const callId = (call: number) => agentCallId(place.parent!, ordinal, call);
+    const read = readTurn(text, { sample, isWhole: true, index, callId }, conversation);
+    const toolCalls = agentCalls(read.toolCalls, callId);
+    this.#leases.set(place, lease);
+    return {
+      ...said(toolCalls.length === 0 ? text : (read.recorded.content as string), sample.stopReason),
+      toolCalls,
+      finish: sample.finish,
+      usage: sample.usage,
+      played: { message: read.message, isClosed: read.isClosed },
+      recorded: read.recorded,
+      text,
+      generation: generationOf(sample, { maxNewTokens, opening }),
+      tokens: { given, images, sample, version: lease.policy.version, before, length: prompt.length + sample.ids.length },
+    };
+  }
+
+  /** A lease checks that its prompts extend each other, so a conversation that another one has left goes on with a further lease. */
+  async #leaseAfter(before: AgentNode | null): Promise<TokenLease> {
+    const lease = before === null ? undefined : this.#leases.get(before);
+    if (before !== null) this.#leases.delete(before);
+    return lease ?? this.#options.lease();
+  }
+
+  async #given(lease: TokenLease, path: readonly AgentNode[], before: AgentNode | null, options: ConversationOptions) {
+    const messages = path.map(({ message, turn }) => message ?? turn!.answer!.played.message);
+    if (before === null) return openConversation(lease, messages, options);
+    const at = path.indexOf(before);
+    return bridgeTo(lease, { history: messages.slice(0, at), turn: before.turn!.answer!.played, next: messages.slice(at + 1) }, options);
+  }
+
+  #room(length: number): number {
+    const { capabilities, limits, maxTokens } = this.#options;
+    const scale = capabilities.lengthScale ?? 1;
+    const window = capabilities.maxModelLen ?? Infinity;
+    const most = maxTokens ?? limits.responseTokens * scale;
+    const room = length > limits.contextTokens * scale ? 0 : Math.min(most, window - length);
+    if (room > 0) return room;
+    throw new PromptTooLongError(
+      `The messages have ${length} tokens, which leave no room for an answer in ${Math.min(limits.contextTokens * scale, window)}`,
+    );
+  }
+
+  /** The seed of the k-th turn of any conversation; a further answer to the same list has another one. */
+  #seed(index: number, ordinal: number): number {
+    while (this.#seeds.length <= index) this.#seeds.push(this.#options.random.uint32());
+    const seed = this.#seeds[index]!;
+    return ordinal === 0 ? seed : Math.imul(seed ^ ordinal, 0x9e3779b1) >>> 0;
+  }
+}
+
+function generationOf(
+  { ids, finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false }: TokenSample,
+  { maxNewTokens, opening }: { readonly maxNewTokens: number | null; readonly opening: string },
+): SampledAgentTurn['generation'] {
+  return {
+    finish,
+    stopReason,
+    usage,
+    maxNewTokens,
+    keptTokens: ids.length,
+    overhang: '',
+    ...(opening === '' ? {} : { opening }),
+    ...(stopIsGuess ? { stopIsGuess } : {}),
+    ...(stopWasIgnored ? { stopWasIgnored } : {}),
+  };
+}
+
+/** Everything that the policy read before a turn, with the turns that it goes on from. */
+export function promptOf({ before, given, images }: Pick<TurnTokens, 'before' | 'given' | 'images'>): {
+  readonly ids: Int32Array;
+  readonly images: readonly PlacedImage[];
+} {
+  const length = (before?.turn!.answer!.tokens!.length ?? 0) + given.length;
+  const ids = new Int32Array(length);
+  const placed: PlacedImage[] = [];
+  const put = (part: Int32Array, shown: readonly PlacedImage[], end: number) => {
+    ids.set(part, end - part.length);
+    for (const image of shown.toReversed()) placed.push({ ...image, offset: end - part.length + image.offset });
+    return end - part.length;
+  };
+  let end = put(given, images, length);
+  for (let at = before; at !== null; at = at.turn!.answer!.tokens!.before) {
+    const { sample, given: own, images: shown } = at.turn!.answer!.tokens!;
+    end = put(own, shown, put(sample.ids, [], end));
+  }
+  return { ids, images: placed.toReversed() };
+}
