@@ -1,5 +1,5 @@
 /** Plays each question of a pipeline by itself. The pipeline does everything: this class only turns questions into rows, and requests and replies into text. */
-import { Dataset, type EpisodeOptions, metric, ProgramEnv, type ProgramResult, reward, type Row, Rubric } from 'vf-search';
+import { AgentEnv, type AgentResult, Dataset, metric, type PlayOptions, reward, type Row, Rubric } from 'vf-search';
 import type { ProgramModels } from 'vf-search/environment-kit';
 import type { PipelineQuestion, QuestionPipeline } from 'vf-search/pipelines';
 
@@ -19,7 +19,7 @@ export interface PipelineEnvOptions {
   readonly notices?: readonly string[];
 }
 
-export class PipelineEnv extends ProgramEnv<PipelineRow> {
+export class PipelineEnv extends AgentEnv<PipelineRow> {
   readonly #pipeline: QuestionPipeline;
 
   constructor({ pipeline, questions, metric: chosen, file, notices = [] }: PipelineEnvOptions) {
@@ -34,7 +34,7 @@ export class PipelineEnv extends ProgramEnv<PipelineRow> {
     this.#pipeline = pipeline;
   }
 
-  async play({ question }: PipelineRow, { signal }: EpisodeOptions): Promise<ProgramResult> {
+  override async play({ question }: PipelineRow, { signal }: PlayOptions): Promise<AgentResult> {
     const { exchanges, metrics, variables, calls, neverStopped } = await this.#pipeline.play(question, signal);
     const segments = exchanges.flatMap(({ prompt, answer }) => [
       { kind: 'observation' as const, text: prompt },

@@ -40,7 +40,13 @@ export function languageModelOf(name: string, ask: Ask): LanguageModelV4 {
         ...content.flatMap(streamed),
         { type: 'finish', finishReason, usage },
       ];
-      return { stream: ReadableStream.from(parts) };
+      const stream = new ReadableStream<LanguageModelV4StreamPart>({
+        start(controller) {
+          for (const part of parts) controller.enqueue(part);
+          controller.close();
+        },
+      });
+      return { stream };
     },
   };
 }
@@ -108,10 +114,7 @@ function outputText(output: LanguageModelV4ToolResultOutput): string {
       return output.value;
     case 'execution-denied':
       return output.reason ?? 'Tool call execution denied.';
-    case 'json':
-    case 'error-json':
-      return JSON.stringify(output.value);
-    case 'content':
+    default:
       return JSON.stringify(output.value);
   }
 }

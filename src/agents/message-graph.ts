@@ -76,18 +76,21 @@ export interface Placed<T> {
 
 /** `T`: what is kept of a turn. It has its answer once it has been sampled. */
 export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
-  /** By the tools that are offered. */
+  /** By the role that asks and the tools that are offered. */
   readonly roots = new Map<string, GraphNode<T>>();
+  /** Of the first request of each role. */
+  readonly #firstTools = new Map<string | null, readonly ToolSpec[]>();
 
-  /** Finds the messages of a list in the tree and adds those that are new. */
-  place(messages: readonly Message[], tools: readonly ToolSpec[]): Placed<T> {
-    const key = canonicalJson(tools);
+  /** Finds the messages of a list in the tree and adds those that are new. @param role null without one */
+  place(messages: readonly Message[], tools: readonly ToolSpec[], role: string | null = null): Placed<T> {
+    const key = canonicalJson([role, tools]);
     const known = this.roots.get(key);
     const root = known ?? new GraphNode<T>({ parent: null, message: null, turn: null, name: key });
     this.roots.set(key, root);
-    let fork: Fork | null =
-      known === undefined && this.roots.size > 1 ? { kind: 'tools', at: 0, difference: toolsDifference(tools, this.#firstTools) } : null;
-    if (known === undefined && this.roots.size === 1) this.#firstTools = tools;
+    // Another role is another speaker, not a fork.
+    const first = this.#firstTools.get(role);
+    if (first === undefined) this.#firstTools.set(role, tools);
+    let fork: Fork | null = known !== undefined || first === undefined ? null : { kind: 'tools', at: 0, difference: toolsDifference(tools, first) };
     let node = root;
     for (const [at, message] of messages.entries()) {
       const next = found(node, message);
@@ -103,8 +106,6 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
     node.turns.push(child);
     return child;
   }
-
-  #firstTools: readonly ToolSpec[] = [];
 }
 
 function found<T extends { readonly answer: AnsweredTurn | null }>(node: GraphNode<T>, message: Message): GraphNode<T> | null {

@@ -107,10 +107,7 @@ export class CallerPolicy implements PolicyClient {
         : { kind: 'tokens', maxModelLen, tokenizerHash: null, logProbsMode: 'unknown', ...options.traits };
   }
 
-  async lease(
-    signal: AbortSignal,
-    { key = null, random = null, like }: Partial<Pick<CallerContext, 'key' | 'random'> & Pick<LeaseOptions, 'like'>> = {},
-  ): Promise<PolicyLease> {
+  async lease(signal: AbortSignal, { key, random, like }: LeaseOptions = {}): Promise<PolicyLease> {
     throwIfAborted(signal, STOPPED);
     if (this.#closed.signal.aborted) throw new PolicyError('The client is closed');
     const held = this.#versions.acquire(like?.policy);
@@ -124,8 +121,8 @@ export class CallerPolicy implements PolicyClient {
 }
 
 interface CallerParts {
-  readonly key: string | null;
-  readonly random: Random | null;
+  readonly key: string | undefined;
+  readonly random: Random | undefined;
   readonly held: { readonly ref: PolicyRef; release(): void };
   readonly maxModelLen: number | null;
   readonly closed: AbortSignal;
@@ -134,8 +131,7 @@ interface CallerParts {
 /** The questions of one rollout, one after the other. */
 class Caller {
   readonly maxModelLen: number | null;
-  readonly #ask: AskCaller;
-  readonly #onPlayed: CallerPolicyBase['onPlayed'];
+  readonly #options: CallerPolicyOptions;
   readonly #parts: CallerParts;
   #policy: PolicyRef;
   #turn = 0;
@@ -143,9 +139,8 @@ class Caller {
   turnReward: number | null = null;
   #state: 'idle' | 'asking' | 'released' = 'idle';
 
-  constructor({ ask, onPlayed }: CallerPolicyOptions, parts: CallerParts) {
-    this.#ask = ask;
-    this.#onPlayed = onPlayed;
+  constructor(options: CallerPolicyOptions, parts: CallerParts) {
+    this.#options = options;
     this.#parts = parts;
     this.#policy = parts.held.ref;
     this.maxModelLen = parts.maxModelLen;
@@ -172,14 +167,13 @@ class Caller {
           : 'The lease was disposed, so it cannot generate. Take a new lease.',
       );
     }
-    const { key, random, held, closed } = this.#parts;
+    const { key = null, random = null, held, closed } = this.#parts;
     using either = eitherSignal(signal, closed);
     this.#state = 'asking';
     try {
       const asked = this.turnReward === null ? question : { ...question, turnReward: this.turnReward };
-      const answer = await untilAborted(this.#ask(asked, { key, policy: held.ref, random, request, signal: either.signal }), either.signal, () =>
-        signal.aborted ? cancelled(signal, STOPPED) : closed.reason,
-      );
+      const answering = this.#options.ask(asked, { key, policy: held.ref, random, request, signal: either.signal });
+      const answer = await untilAborted(answering, either.signal, () => (signal.aborted ? cancelled(signal, STOPPED) : closed.reason));
       if (answer.kind !== question.kind) {
         throw new PolicyError(
           `The caller was asked for ${WANTED[question.kind]} and answered with ${WANTED[answer.kind]}. Answer in the kind of the question.`,
@@ -199,7 +193,7 @@ class Caller {
     if (this.#state === 'released') return;
     this.#state = 'released';
     this.#parts.held.release();
-    this.#onPlayed?.(this.#parts.key);
+    this.#options.onPlayed?.(this.#parts.key ?? null);
   }
 }
 

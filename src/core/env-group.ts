@@ -68,9 +68,9 @@ export class EnvGroup implements Environment {
     const foreign = entries.find(([, { rubric }]) => typeof rubric.settleGroup !== 'function');
     if (foreign !== undefined)
       throw new ConfigError(`The rubric of ${foreign[0]} does not extend Rubric, as it must in the environment group ${id}. Let it extend Rubric.`);
-    const program = entries.find(([, environment]) => environment.play !== undefined);
-    if (program !== undefined)
-      throw new ConfigError(`The environment group ${id} has the program ${program[0]}, which no policy plays. Evaluate it alone.`);
+    const agent = entries.find(([, environment]) => environment.play !== undefined);
+    if (agent !== undefined)
+      throw new ConfigError(`The environment group ${id} has ${agent[0]}, which plays its rows itself. Evaluate or train it alone.`);
     this.id = id;
     this.environments = environments;
     const all = entries.map(([, environment]) => environment);

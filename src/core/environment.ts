@@ -2,6 +2,7 @@
  * The environment interface: rows to play, an episode per row, and a rubric that scores the result. An episode never sees a policy client, so the
  * rollout loop, a step server and a test can all drive it.
  */
+import type { LanguageModelV4 } from '@ai-sdk/provider';
 import type { Dataset, Row } from './dataset.ts';
 import type { ImageSizes } from './image-size.ts';
 import type { ImageStore, Message } from './message.ts';
@@ -169,19 +170,59 @@ export interface TokenConventions {
 /** A feature that an environment requires of the policy; a policy without it is rejected before the run. */
 export type PolicyNeed = 'native_tools' | 'prefill' | 'images';
 
-/** The result of a program that has played a row. A program that fails throws, and its rollout then has no reward. */
-export interface ProgramResult {
+/**
+ * The policy as an agent asks it: with a whole list of messages each time, in the process or over an API. Every turn is recorded as it was sampled. Once the rollout has
+ * ended, requests are refused.
+ */
+export interface AgentPolicy {
+  /** The model to ask for. A request under the name of one of the environment's roles asks that role's model; any other name asks the policy. */
+  readonly name: string;
+  /** The policy as a model of the AI SDK, in this process. */
+  languageModel(): LanguageModelV4;
   /**
-   * The texts that were read and written, in order, for reading and scoring: the program's models wrote those of kind `model` and were shown those of kind
-   * `observation`. They have no tokens and are not trained on.
+   * The address of an API of this rollout alone, on loopback, for clients of OpenAI's Chat Completions and Responses and of Anthropic's Messages. It ends in `/v1`, which
+   * clients of Anthropic may append once more. Throws ConfigError where no server can run, as in a page.
    */
-  readonly segments: readonly TextSegment[];
-  /** For reward functions and state columns; plain data. */
-  readonly state: Readonly<Record<string, unknown>>;
-  readonly stop: StopCondition;
+  readonly baseURL: string;
+  /** The key for that address, which is also enough to find the rollout for clients that take no path. */
+  readonly apiKey: string;
+  /** The policy in another role, such as a sub-agent: what it writes there becomes branches of that role, which `scope` and `losses.*.roles` know. */
+  as(role: string): AgentPolicy;
 }
 
-/** The models that a program calls, for results and messages. */
+/** What an agent receives for one row. */
+export interface PlayOptions extends EpisodeOptions {
+  /** Refuses requests in an environment that does not ask the policy. */
+  readonly policy: AgentPolicy;
+}
+
+/** The result of an agent that has played a row. An agent that fails throws, and its rollout then has no reward. */
+export interface AgentResult {
+  /** For reward functions and state columns; plain data. */
+  readonly state: Readonly<Record<string, unknown>>;
+  /** @default 'completed' */
+  readonly stop?: StopCondition;
+  /**
+   * The texts that were read and written, in order, for reading and scoring: the agent's models wrote those of kind `model` and were shown those of kind
+   * `observation`. @default what the policy was asked and answered
+   */
+  readonly segments?: readonly TextSegment[];
+}
+
+/** A branch of an agent's rollout, for a reward of its own. */
+export interface BranchContext<R extends Row = Row> {
+  readonly row: R;
+  readonly state: Readonly<Record<string, unknown>>;
+  /** From 0 up. */
+  readonly index: number;
+  readonly parent: number | null;
+  /** Null if the agent named none. */
+  readonly role: string | null;
+  readonly prompt: readonly Message[];
+  readonly segments: readonly TextSegment[];
+}
+
+/** The models that an environment calls by itself, without the policy, for results and messages. */
 export interface ProgramModels {
   /** Their name in results and folders, such as `Qwen/QwQ-32B`. */
   readonly name: string;
@@ -189,7 +230,7 @@ export interface ProgramModels {
   readonly description: string | null;
   /** The way to choose other models, worded to follow "Choose them with": `-a '{"set": ["generation.model_name=NAME"]}'`. @default not said */
   readonly choice?: string;
-  /** Id of an environment that trains the same behaviour. @default none */
+  /** Id of an environment that trains the same behaviour with the policy. @default none */
   readonly trainable?: string;
 }
 
@@ -203,7 +244,7 @@ export interface Baseline {
   reply(messages: readonly Message[]): string;
 }
 
-/** An environment as `vf-eval` and `vf-train` play it. Extend `SingleTurnEnv`, `MultiTurnEnv`, `ToolEnv` or `ProgramEnv` rather than implementing this directly. */
+/** An environment as `vf-eval` and `vf-train` play it. Extend `SingleTurnEnv`, `MultiTurnEnv`, `ToolEnv` or `AgentEnv` rather than implementing this directly. */
 export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly id: string;
   /** Rows for training. Reading it throws ConfigError if there are none, as in an environment that was loaded for evaluation. */
@@ -231,20 +272,28 @@ export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly notices?: readonly string[];
   /** Facts for the results file, as JSON: data set revision, corpus hash, preset. */
   readonly provenance?: Readonly<Record<string, unknown>>;
-  /** Starts an episode, which a policy plays. Episodes run concurrently. Rejects with ConfigError in a program. */
+  /** Starts an episode, which a policy plays. Episodes run concurrently. Rejects with ConfigError in an environment with `play`. */
   start(row: R, options: EpisodeOptions): Promise<Episode>;
   /**
-   * Makes the environment a program: it plays a row itself, with models of its own, because its prompts do not extend each other. It is evaluated, not
-   * trained or served. Rows are played concurrently. @default a policy plays the episode that `start` gives
+   * Makes the environment an agent: a program of any form plays the row itself and asks the policy, models of its own, or both. Rows are played concurrently.
+   * @default a policy plays the episode that `start` gives
    */
-  play?(row: R, options: EpisodeOptions): Promise<ProgramResult>;
+  play?(row: R, options: PlayOptions): Promise<AgentResult>;
+  /** `play` asks the policy, which is recorded and can be trained. False: it asks models of its own (`programModels`), and is only evaluated. @default false */
+  readonly asksPolicy?: boolean;
+  /** Most turns of the policy in a rollout of an agent. @default no limit but the tokens' */
+  readonly maxTurns?: number;
+  /** What a failure of the agent is: a rollout without a reward, or one that is scored with the state that there is. @default 'fail' */
+  readonly failures?: 'fail' | 'score';
+  /** The reward of one branch of an agent's rollout; null leaves it to the rollout's. Called when the rollout has its own reward. @default the rollout's */
+  branchReward?(context: BranchContext<R>): number | null;
   /**
    * Runs once for every episode that was played to its end, before its rewards: for example a frozen model that answers from the collected passages, or a compiler
    * that runs the written code. It runs where rewards are computed, outside the episode's slot, with the slots, deadline and retries of scoring. What it returns is
    * merged into the state that rewards, metrics and state columns read; plain data. If it fails, the rollout has no reward. @default nothing
    */
   finish?(context: RewardContext<R>): Promise<Readonly<Record<string, unknown>>>;
-  /** The models of a program. @default not named */
+  /** The models that `play` calls without the policy. @default not named */
   readonly programModels?: ProgramModels;
   /** Frees retrievers, files and sockets. Safe to call twice. */
   close(): Promise<void>;

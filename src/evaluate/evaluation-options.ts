@@ -35,7 +35,7 @@ export interface RunIdentity {
 
 export interface EvaluationOptions<R extends Row = Row> {
   readonly environment: Environment<R>;
-  /** The policy. For a program, which calls none, pass `NO_POLICY`. */
+  /** The policy. For an environment that asks models of its own, pass `NO_POLICY`. */
   readonly client: PolicyClient;
   readonly run: RunIdentity;
   readonly sampling: Sampling;

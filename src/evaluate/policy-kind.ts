@@ -1,11 +1,13 @@
+import { needsNoPolicy } from '../core/agent-env.ts';
+import type { Environment } from '../core/environment.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
 
-/** `none`: the environment is a program, which calls no policy. */
+/** `none`: the environment asks models of its own. */
 export type PolicyKind = 'tokens' | 'chat' | 'none';
 
 export function policyKind({
   environment,
   client,
-}: Pick<EvaluationOptions, 'client'> & { readonly environment: { readonly play?: unknown } }): PolicyKind {
-  return environment.play === undefined ? client.capabilities.kind : 'none';
+}: Pick<EvaluationOptions, 'client'> & { readonly environment: Pick<Environment, 'play' | 'asksPolicy'> }): PolicyKind {
+  return needsNoPolicy(environment) ? 'none' : client.capabilities.kind;
 }

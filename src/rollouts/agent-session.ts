@@ -2,21 +2,25 @@
  * The policy as an agent sees it during one rollout: it answers whole lists of messages, finds out which conversation each of them goes on with, and keeps every turn as it was
  * sampled. It knows no API; a gateway and a provider translate.
  */
-import type { AgentRequest, AgentSettings, AgentTurn } from '../agents/agent-request.ts';
 import { AgentRefusal } from '../agents/agent-refusal.ts';
-import { type Fork, type GraphNode, MessageGraph } from '../agents/message-graph.ts';
+import type { AgentRequest, AgentSettings, AgentTurn } from '../agents/agent-request.ts';
+import { type Fork, MessageGraph } from '../agents/message-graph.ts';
 import { untilAborted } from '../core/abort.ts';
 import type { StopCondition } from '../core/environment.ts';
-import { PromptTooLongError, thrownText } from '../core/errors.ts';
+import { NumericPolicyError, PromptTooLongError, thrownText } from '../core/errors.ts';
+import type { Models } from '../core/model.ts';
 import type { Sampling } from '../core/sampling.ts';
-import type { SampledAgentTurn, TurnSampler } from './agent-turns.ts';
+import type { AgentNode, SampledAgentTurn, TurnSampler } from './agent-turns.ts';
+import { askRole } from './ask-role.ts';
 
 export interface AgentSessionOptions {
   readonly sampler: TurnSampler;
+  /** The models of the environment's roles, which the agent asks by the name of the role. */
+  readonly models: Models;
   /** The run's. */
   readonly sampling: Sampling;
   /** True: the run's settings hold whatever the agent asks for, as in training. False: the agent's hold where it gives some. */
-  readonly isOverridden: boolean;
+  readonly overridesSampling: boolean;
   /** Tokens of the policy in the whole rollout. */
   readonly completionTokens: number;
   /** Most turns of the policy in the whole rollout, from 1 up. */
@@ -29,6 +33,8 @@ export interface AgentSessionOptions {
 export interface SessionTurn {
   answer: SampledAgentTurn | null;
   readonly request: AgentRequest;
+  /** The role that asked; null without one. */
+  readonly role: string | null;
   /** Where its list left what had been said; null if it went on. */
   readonly fork: Fork | null;
   /** Settles with its answer; others that ask the same wait for it. */
@@ -40,17 +46,18 @@ export interface SessionTurn {
   ended: number;
 }
 
-type Node = GraphNode<SessionTurn>;
-
 export class AgentSession {
   readonly graph = new MessageGraph<SessionTurn>();
-  /** Turns in the order in which they were sampled. */
-  readonly turns: SessionTurn[] = [];
+  /** Keys of requests that change nothing here although the agent may expect it, in order of appearance. */
+  readonly unhonoured = new Set<string>();
+  /** What made the policy fail at a list that no later request got answered; by the node of the list. */
+  readonly failures = new Map<AgentNode, unknown>();
   /** Why it takes no further request; null while it does. */
   ended: StopCondition | null = null;
-  /** What made the policy fail for good at a list that no later request got answered; by the node of the list. */
-  readonly failures = new Map<Node, unknown>();
+  /** Turns that were answered. */
+  turns = 0;
   readonly #options: AgentSessionOptions;
+  readonly #stopped = new AbortController();
   #left: number;
   #begun = 0;
   #events = 0;
@@ -65,12 +72,15 @@ export class AgentSession {
    * waiting for it now. Throws AgentRefusal for a request that cannot be honoured, and once the rollout has ended.
    * @param signal of the connection; the turn is sampled to its end even if it aborts, because a client asks again
    */
-  async ask(request: AgentRequest, signal: AbortSignal): Promise<readonly AgentTurn[]> {
+  async ask(request: AgentRequest, signal: AbortSignal, role: string | null = null): Promise<readonly AgentTurn[]> {
     this.#assertOpen();
-    const { node, fork } = this.graph.place(request.messages, request.tools);
+    const model = Object.hasOwn(this.#options.models, request.model) ? this.#options.models[request.model]! : null;
+    if (model !== null) return untilAborted(askRole(model, request, this.#stopped.signal), signal);
+    for (const key of request.unhonoured) this.unhonoured.add(key);
+    const { node, fork } = this.graph.place(request.messages, request.tools, role);
     const { n = 1 } = request.settings;
     const taken: SessionTurn[] = [];
-    for (let i = 0; i < n; i++) taken.push(this.#repeated(node, taken) ?? this.#begin(node, request, fork));
+    for (let i = 0; i < n; i++) taken.push(this.#repeated(node, taken) ?? this.#begin(node, { request, role, fork }));
     for (const turn of taken) turn.waiting += 1;
     try {
       return await untilAborted(Promise.all(taken.map(({ sampled }) => sampled)), signal);
@@ -79,80 +89,87 @@ export class AgentSession {
     }
   }
 
-  /** No further request is answered. */
+  /** Number of tokens of the request's messages and tools. */
+  async count(request: AgentRequest, signal: AbortSignal): Promise<number> {
+    this.#assertOpen();
+    return untilAborted(this.#options.sampler.count(request, this.#options.sampling, signal), signal);
+  }
+
+  /** No further request is answered, and those that wait are refused: what arrives later never reaches the record. */
   end(stop: StopCondition): void {
     this.ended ??= stop;
+    this.#stopped.abort(this.#refusal());
   }
 
   #assertOpen(): void {
     if (this.ended === null && this.#options.signal.aborted) this.ended = 'timeout_reached';
     if (this.ended === null && this.#left <= 0) this.ended = 'max_total_completion_tokens_reached';
     if (this.ended === null && this.#begun >= this.#options.maxTurns) this.ended = 'max_turns_reached';
-    if (this.ended !== null)
-      throw new AgentRefusal(400, null, `The rollout has ended (${this.ended}), so the policy answers no further request of it.`);
+    if (this.ended !== null) throw this.#refusal();
+  }
+
+  #refusal(): AgentRefusal {
+    return new AgentRefusal(400, null, `The rollout has ended (${this.ended}), so the policy answers no further request of it.`);
   }
 
   /** The turn that answers the same list for another connection, which is gone or has its answer. */
-  #repeated(node: Node, taken: readonly SessionTurn[]): SessionTurn | null {
+  #repeated(node: AgentNode, taken: readonly SessionTurn[]): SessionTurn | null {
     const turns = node.turns.filter(({ isLeaf, turn }) => isLeaf && turn!.waiting === 0 && !taken.includes(turn!));
     return turns[0]?.turn ?? null;
   }
 
-  #begin(node: Node, request: AgentRequest, fork: Fork | null): SessionTurn {
+  #begin(node: AgentNode, { request, role, fork }: Pick<SessionTurn, 'request' | 'role' | 'fork'>): SessionTurn {
+    if (this.#begun >= this.#options.maxTurns) throw this.#refusalOf('max_turns_reached');
     this.#begun += 1;
     const ordinal = node.turns.length;
-    const kind = node.turns.some(({ isLeaf }) => !isLeaf) ? 'retry' : 'sample';
-    const again: Fork | null =
-      ordinal === 0
-        ? null
-        : {
-            kind,
-            at: node.depth,
-            difference: kind === 'retry' ? 'the same list was asked again after its answer was used' : 'the same list was asked for several answers',
-          };
     const turn: SessionTurn = {
       answer: null,
       request,
-      fork: fork ?? again,
+      role,
+      fork: fork ?? forkAgain(node),
       sampled: undefined as never,
       waiting: 0,
       begun: this.#events++,
       ended: Infinity,
     };
     const place = this.graph.addTurn(node, turn);
-    turn.sampled = this.#sample(place, { turn, ordinal });
+    turn.sampled = this.#sample(place, ordinal);
     // A request whose connection is gone is nobody's to catch.
     turn.sampled.catch(() => {});
     return turn;
   }
 
-  async #sample(place: Node, { turn, ordinal }: { readonly turn: SessionTurn; readonly ordinal: number }): Promise<SampledAgentTurn> {
-    const { sampler, signal } = this.#options;
+  #refusalOf(stop: StopCondition): AgentRefusal {
+    this.ended ??= stop;
+    return this.#refusal();
+  }
+
+  async #sample(place: AgentNode, ordinal: number): Promise<SampledAgentTurn> {
+    const { sampler } = this.#options;
+    const turn = place.turn!;
     const node = place.parent!;
+    const { signal } = this.#stopped;
     try {
-      const answer = await untilAborted(
-        sampler.sample(place, { ordinal, sampling: this.#sampling(turn.request.settings), mostTokens: this.#left, signal }),
-        signal,
-      );
+      const sampling = this.#sampling(turn.request.settings);
+      const answer = await untilAborted(sampler.sample(place, { ordinal, sampling, mostTokens: this.#left, signal }), signal);
       this.#left -= answer.usage.completionTokens;
       turn.answer = answer;
       turn.ended = this.#events++;
-      this.turns.push(turn);
+      this.turns += 1;
       this.failures.delete(node);
       return answer;
     } catch (error) {
       node.turns.splice(node.turns.indexOf(place), 1);
+      if (signal.aborted) throw this.#refusal();
       if (error instanceof AgentRefusal) throw error;
       this.failures.set(node, error);
-      const isLong = error instanceof PromptTooLongError;
-      const text = isLong ? `This model's maximum context length is reached. ${thrownText(error)}` : `The policy failed: ${thrownText(error)}`;
-      throw new AgentRefusal(isLong ? 400 : 502, isLong ? 'messages' : null, text);
+      throw policyRefusal(error);
     }
   }
 
   #sampling({ temperature, topP, extra }: AgentSettings): Sampling {
-    const { sampling, isOverridden } = this.#options;
-    if (isOverridden) return sampling;
+    const { sampling, overridesSampling } = this.#options;
+    if (overridesSampling) return sampling;
     return {
       ...sampling,
       ...(temperature === undefined ? {} : { temperature }),
@@ -160,4 +177,21 @@ export class AgentSession {
       ...(extra === undefined ? {} : { extra: { ...sampling.extra, ...extra } }),
     };
   }
+}
+
+/** The fork of a further answer to a list; null for the first. */
+function forkAgain(node: AgentNode): Fork | null {
+  if (node.turns.length === 0) return null;
+  const isRetry = node.turns.some(({ isLeaf }) => !isLeaf);
+  const difference = isRetry
+    ? 'the same messages were sent again after their answer was used'
+    : 'several answers to the same messages were asked for';
+  return { kind: isRetry ? 'retry' : 'sample', at: node.depth, difference };
+}
+
+/** What an agent hears of a failure of the policy. A client tries 502 again, and gets another attempt. */
+function policyRefusal(error: unknown): AgentRefusal {
+  if (error instanceof PromptTooLongError)
+    return new AgentRefusal(400, 'messages', `The model's maximum context length is reached. ${thrownText(error)}`);
+  return new AgentRefusal(error instanceof NumericPolicyError ? 500 : 502, null, `The policy failed: ${thrownText(error)}`);
 }

@@ -1,6 +1,6 @@
 /** A turn of an agent's conversation, as it was sampled and as the agent gets it. */
 import { AgentRefusal } from '../agents/agent-refusal.ts';
-import type { AgentTurn } from '../agents/agent-request.ts';
+import type { AgentRequest, AgentTurn } from '../agents/agent-request.ts';
 import type { GraphNode } from '../agents/message-graph.ts';
 import type { AnsweredTurn } from '../agents/message-key.ts';
 import type { TokenSample } from '../clients/policy-client.ts';
@@ -53,13 +53,15 @@ export interface SampleOptions {
 /** Samples the next turn at a place of the tree: by token ids, or over an API of messages. */
 export interface TurnSampler {
   sample(place: AgentNode, options: SampleOptions): Promise<SampledAgentTurn>;
+  /** Number of tokens of a request's messages and tools, as a first prompt. Throws AgentRefusal where nobody counts. */
+  count(request: AgentRequest, sampling: Sampling, signal: AbortSignal): Promise<number>;
 }
 
 /** The nodes from the first message on. */
 export function pathOf(node: AgentNode): readonly AgentNode[] {
   const path: AgentNode[] = [];
   for (let at: AgentNode | null = node; at !== null && at.parent !== null; at = at.parent) path.push(at);
-  return path.reverse();
+  return path.toReversed();
 }
 
 /** The text of a turn as an agent gets it: without thoughts, their tags and the stop string that ended it. */

@@ -1,17 +1,17 @@
 /** Checks whether a policy can play an environment when a run is set up, so that it does not fail at the first turn. */
 import type { PolicyCapabilities, PolicyClient } from '../clients/policy-client.ts';
+import { needsNoPolicy } from '../core/agent-env.ts';
 import type { Environment, PolicyNeed } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
 import { MAX_STOP_STRINGS } from '../schemas/policy-server/sampling-fields.ts';
 
 /** Throws ConfigError, with the missing feature and the remedy, if the policy cannot play the environment. */
 export function assertPlayable(
-  environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'withoutImages' | 'play'>,
+  environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'withoutImages' | 'play' | 'asksPolicy'>,
   { name, capabilities }: Pick<PolicyClient, 'name' | 'capabilities'>,
 ): void {
-  const { id, turnFormat, turnFormats = [turnFormat], needs = [], withoutImages = null, play } = environment;
-  // A program calls no policy.
-  if (play !== undefined) return;
+  const { id, turnFormat, turnFormats = [turnFormat], needs = [], withoutImages = null } = environment;
+  if (needsNoPolicy(environment)) return;
   const { kind, chatTemplate = 'model' } = capabilities;
   if (turnFormats.includes('chat') && kind === 'tokens' && chatTemplate === null) {
     throw new ConfigError(

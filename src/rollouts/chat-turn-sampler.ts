@@ -1,4 +1,5 @@
 /** Samples the turns of an agent over an API of messages. There are no tokens; what the policy said before goes back to its server as the server gave it. */
+import { AgentRefusal } from '../agents/agent-refusal.ts';
 import type { ChatLease } from '../clients/policy-client.ts';
 import { PolicyError } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
@@ -10,6 +11,7 @@ import type { TurnSamplerOptions } from './token-turn-sampler.ts';
 
 export class ChatTurnSampler implements TurnSampler {
   readonly #options: TurnSamplerOptions<ChatLease>;
+  #lease: Promise<ChatLease> | null = null;
 
   constructor(options: TurnSamplerOptions<ChatLease>) {
     this.#options = options;
@@ -22,7 +24,8 @@ export class ChatTurnSampler implements TurnSampler {
     const path = pathOf(place.parent!);
     const most = Math.min(maxTokens ?? limits.responseTokens * (capabilities.lengthScale ?? 1), mostTokens, settings.maxTokens ?? Infinity);
     const maxNewTokens = Number.isFinite(most) ? most : null;
-    const lease = await this.#options.lease();
+    // One is enough: over an API of messages no prompt need extend another.
+    const lease = await (this.#lease ??= this.#options.lease());
     const sample = await lease.generate({
       prompt: path.map(({ message, turn }) => message ?? turn!.answer!.played.message),
       sampling,
@@ -72,6 +75,19 @@ export class ChatTurnSampler implements TurnSampler {
       tokens: null,
     };
   }
+
+  async count(): Promise<number> {
+    return uncounted();
+  }
+}
+
+/** Only the server could. */
+function uncounted(): never {
+  throw new AgentRefusal(
+    400,
+    null,
+    'The tokens of messages cannot be counted here: the policy is an API of messages. Evaluate with a policy by token ids (-p embedded, -p vllm).',
+  );
 }
 
 type Sample = Awaited<ReturnType<ChatLease['generate']>>;
@@ -90,7 +106,7 @@ function messageOf({
   if (toolCalls.length === 0) return { ...assistantMessage(text, []), ...returned };
   const calls = toolCalls.map((call, i) => ({
     ...call,
-    ...(parsed[i]?.serverFields === undefined ? {} : { serverFields: parsed[i]!.serverFields }),
+    ...(parsed[i]?.serverFields === undefined ? {} : { serverFields: parsed[i].serverFields }),
   }));
   return { role: 'assistant', content: left.content, toolCalls: calls, ...returned };
 }

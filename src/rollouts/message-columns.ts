@@ -9,7 +9,8 @@ import type { Rollout } from './rollout.ts';
  */
 export function completionMessages({ segments, turnFormat, branches }: Pick<Rollout, 'segments' | 'turnFormat' | 'branches'>): WireMessage[] {
   if (segments.length === 0) return [];
-  if (turnFormat === 'continuation' && branches[0]?.tokens != null) return [{ role: 'assistant', content: segments.map((s) => s.text).join('') }];
+  if (turnFormat === 'continuation' && (branches[0]?.tokens ?? null) !== null)
+    return [{ role: 'assistant', content: segments.map((s) => s.text).join('') }];
   const messages: WireMessage[] = [];
   let prefill = '';
   for (const { kind, text, messages: own } of segments) {

@@ -8,7 +8,7 @@ import type { AskedRecord } from '../core/model.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { checkedTurnReward } from './checked-turn-reward.ts';
 import type { EpisodeEvent } from './episode-event.ts';
-import { type Generation, type Played, type RolloutPhase, rolloutError } from './rollout.ts';
+import { type Branch, type Generation, type Played, type RolloutPhase, rolloutError } from './rollout.ts';
 import { callUsage, sumUsage } from './sum-usage.ts';
 import type { Transcript } from './transcript.ts';
 
@@ -23,8 +23,12 @@ export class Recorder {
   transcript: Transcript | null = null;
   /** The text to score; null if the episode did not get that far. */
   scored: Played['segments'] | null = null;
-  /** Number of turns that a program's models wrote; null if a policy plays. */
+  /** Number of turns that an agent's own models wrote; null if the policy plays. */
   programTurns: number | null = null;
+  /** The branches of an agent that asked the policy; null for an episode, which is one. */
+  branches: readonly Branch[] | null = null;
+  /** Keys of the agent's requests that changed nothing. */
+  unhonoured: readonly string[] = [];
   /** The events, for the trace; null if none is kept. */
   events: EpisodeEvent[] | null = null;
   readonly #startedAtMs = Date.now();
@@ -97,15 +101,17 @@ export class Recorder {
 
   finish(policy: PolicyRef, asked: readonly AskedRecord[]): Played {
     this.enter('scoring');
-    const { prompt, tools, turnFormat, generations, stop, state, transcript } = this;
+    const { turnFormat, stop, state, transcript } = this;
     const spent = this.#spentMs;
-    const segments = this.scored ?? transcript?.segments ?? [];
+    const branches = this.#branches();
+    const [{ prompt, tools } = this] = branches;
+    const generations = branches.flatMap((branch) => branch.generations);
     return {
       prompt,
       tools,
       turnFormat,
-      segments,
-      branches: [{ parent: null, fork: null, prompt, tools, segments, generations, tokens: transcript?.tokens ?? null }],
+      segments: this.scored ?? branches.flatMap(({ segments }) => segments),
+      branches,
       cutObservations: transcript?.cutObservations ?? 0,
       isCut: transcript?.isCut ?? false,
       policy,
@@ -115,6 +121,7 @@ export class Recorder {
       error: this.#error,
       cleanUpError: this.#cleanUpError,
       asked,
+      ...(this.unhonoured.length === 0 ? {} : { unhonoured: this.unhonoured }),
       // A copy, because an abandoned episode may still report.
       ...(this.events === null ? {} : { events: [...this.events] }),
       isTruncated: stop === 'prompt_too_long' || stop === 'max_total_completion_tokens_reached' || generations.some((g) => g.finish === 'length'),
@@ -128,5 +135,12 @@ export class Recorder {
         scoringMs: 0,
       },
     };
+  }
+
+  #branches(): readonly Branch[] {
+    if (this.branches !== null) return this.branches;
+    const { prompt, tools, generations, transcript } = this;
+    const segments = this.scored ?? transcript?.segments ?? [];
+    return [{ parent: null, fork: null, prompt, tools, segments, generations, tokens: transcript?.tokens ?? null }];
   }
 }

@@ -155,7 +155,7 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly tools: readonly ToolSpec[];
   readonly turnFormat: TurnFormat;
   readonly segments: readonly TextSegment[];
-  /** The sequences that it consists of, at least one; `prompt` and `tools` are those of the first, `segments` and `generations` those of all, in order. */
+  /** The sequences that it consists of; none for an agent that failed before the policy answered. `prompt` and `tools` are those of the first, `segments` and `generations` those of all, in order. */
   readonly branches: readonly Branch[];
   readonly stop: StopCondition;
   readonly error: RolloutError | null;
@@ -169,6 +169,8 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly events?: readonly EpisodeEvent[];
   readonly generations: readonly Generation[];
   readonly state: Readonly<Record<string, unknown>>;
+  /** Keys of an agent's requests that changed nothing although the agent may expect it, such as `reasoning.effort`. @default none */
+  readonly unhonoured?: readonly string[];
   /** Number of observations that were cut, of which only the head was kept. */
   readonly cutObservations: number;
   /** The state of the rollout when its episode had ended, which a failure of its rewards hides; absent if it was not to be scored. */

@@ -2,8 +2,10 @@
  * Plays and scores many rollouts at once and yields each group as soon as it is scored. An episode holds its slot while it is played; scoring has
  * slots of its own, so a slow judge delays no episode.
  */
-import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
+import type { AgentGateway } from '../agents/agent-gateway.ts';
+import type { PolicyClient, PolicyLease, Sampling } from '../clients/policy-client.ts';
 import { eitherSignal, openUntilAborted } from '../core/abort.ts';
+import { needsNoPolicy } from '../core/agent-env.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, thrownText } from '../core/errors.ts';
@@ -16,7 +18,7 @@ import { heldModels } from './held-models.ts';
 import { type Deadline, deadlineOf, deadlinePassed, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
 import { GroupInProgress } from './group-in-progress.ts';
 import { Inbox } from './inbox.ts';
-import { playProgram } from './play-program.ts';
+import { playAgent } from './play-agent.ts';
 import { playEpisode } from './play.ts';
 import { Recorder } from './recorder.ts';
 import { type Played, type Rollout, type RolloutPhase, rolloutError, type RolloutUsage, type ScoredGroup } from './rollout.ts';
@@ -33,11 +35,15 @@ export interface RolloutGroup<R extends Row> {
 
 export interface RunOptions<R extends Row> {
   readonly environment: Environment<R>;
-  /** Called for every episode; a program never calls it. */
+  /** An environment that asks models of its own never calls it. */
   readonly client: PolicyClient;
   /** The models of the environment's roles. @default its own ones, for the roles whose default is `builtin` */
   readonly models?: RoleModels;
   readonly sampling: Sampling;
+  /** What an agent asks for (temperature, `top_p`, further fields) gives way to `sampling`, as training needs. False: it is honoured. @default true */
+  readonly overridesSampling?: boolean;
+  /** Where agents find the policy over HTTP. @default nowhere: `policy.baseURL` throws */
+  readonly gateway?: AgentGateway;
   /** New tokens per generation; null means the environment's own limit. */
   readonly maxTokens: number | null;
   /** Episodes in flight at once, from 1 up. */
@@ -228,25 +234,27 @@ async function attempt<R extends Row>(
   const limit: Deadline = { what: 'The rollout did not end', timeoutMs, option: (options.timeoutNames ?? TIMEOUT_NAMES).rollout };
   using deadline = deadlineOf(limit, runSignal);
   const { signal } = deadline;
-  const isProgram = environment.play !== undefined;
+  const isAgent = environment.play !== undefined;
   const record = new Recorder(row.prompt, environment.turnFormat, 'lease');
   let played: Played;
   try {
     const random = Random.fromSeed(options.seed).fork(key);
     const models = { asked: own.asked, models: heldModels(own.models, { hold: () => deadline.hold(), during: 'waits' }) };
     const common = { environment, row, random, models, signal };
-    if (isProgram) played = await playProgram(common);
+    if (needsNoPolicy(environment)) played = await playAgent({ ...common, asked: null });
     else {
-      await using lease = await openUntilAborted(client.lease(signal, { key, random: random.fork('policy'), onWait: () => deadline.hold() }), signal);
-      played = await playEpisode({
-        ...common,
-        lease,
-        capabilities: client.capabilities,
-        sampling,
-        maxTokens,
-        ...(overlong && { overlong }),
-        ...(cleanUpMs !== undefined && { cleanUpMs }),
-      });
+      await using leases = new AsyncDisposableStack();
+      const take = async (like?: PolicyLease) => {
+        const wanted = { key, random: random.fork('policy'), onWait: () => deadline.hold(), ...(like === undefined ? {} : { like }) };
+        return leases.use(await openUntilAborted(client.lease(signal, wanted), signal));
+      };
+      const lease = await take();
+      const policy = { lease, capabilities: client.capabilities, sampling, maxTokens };
+      const { overridesSampling = true, gateway = null } = options;
+      const another = { another: () => take(lease), random: random.fork('policy'), overridesSampling, gateway };
+      played = isAgent
+        ? await playAgent({ ...common, asked: { ...policy, ...another } })
+        : await playEpisode({ ...common, ...policy, ...(overlong && { overlong }), ...(cleanUpMs !== undefined && { cleanUpMs }) });
     }
   } catch (error) {
     if (runSignal.aborted) throw new CancelledError('The run was cancelled', { cause: error });
@@ -257,7 +265,7 @@ async function attempt<R extends Row>(
   const { error } = played;
   const isLate = error !== null && signal.aborted && error.message === thrownText(signal.reason);
   if (!isLate) return played;
-  const awaited = isProgram ? 'the program was at work' : AWAITED[error.phase];
+  const awaited = isAgent ? 'the agent was at work' : AWAITED[error.phase];
   return { ...played, error: rolloutError(deadlinePassed(limit, awaited), error.phase) };
 }
 

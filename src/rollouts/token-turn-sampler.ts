@@ -4,7 +4,8 @@ import type { EnvironmentLimits } from '../core/environment.ts';
 import { PromptTooLongError } from '../core/errors.ts';
 import type { PlacedImage } from '../core/message.ts';
 import type { Random } from '../core/random.ts';
-import { templateVariables } from '../core/sampling.ts';
+import { type Sampling, templateVariables } from '../core/sampling.ts';
+import type { AgentRequest } from '../agents/agent-request.ts';
 import {
   agentCallId,
   agentCalls,
@@ -35,6 +36,9 @@ export class TokenTurnSampler implements TurnSampler {
   readonly #seeds: number[] = [];
   /** The lease of each turn that nothing has gone on from. */
   readonly #leases = new WeakMap<AgentNode, TokenLease>();
+
+  /** Taken to count with, and then for the first conversation. */
+  #first: TokenLease | null = null;
 
   constructor(options: TurnSamplerOptions<TokenLease>) {
     this.#options = options;
@@ -85,11 +89,20 @@ export class TokenTurnSampler implements TurnSampler {
     };
   }
 
+  async count({ messages, tools }: AgentRequest, sampling: Sampling, signal: AbortSignal): Promise<number> {
+    const { capabilities, readsThoughts } = this.#options;
+    const lease = (this.#first ??= await this.#options.lease());
+    return (await openConversation(lease, messages, { tools, variables: templateVariables(sampling), capabilities, readsThoughts, signal })).ids
+      .length;
+  }
+
   /** A lease checks that its prompts extend each other, so a conversation that another one has left goes on with a further lease. */
   async #leaseAfter(before: AgentNode | null): Promise<TokenLease> {
     const lease = before === null ? undefined : this.#leases.get(before);
     if (before !== null) this.#leases.delete(before);
-    return lease ?? this.#options.lease();
+    const first = this.#first;
+    if (lease === undefined && first !== null) this.#first = null;
+    return lease ?? first ?? this.#options.lease();
   }
 
   async #given(lease: TokenLease, path: readonly AgentNode[], before: AgentNode | null, options: ConversationOptions) {

@@ -59,7 +59,7 @@ export async function openServed(
   opened.defer(() => environment.close());
   if (environment.play !== undefined)
     throw new ConfigError(
-      `${environment.id} is a program: it asks models of its own, so it leaves nothing to a caller's policy. Evaluate it with vf-eval.`,
+      `${environment.id} plays its rows itself, so it has no episodes that a caller could play. Evaluate it with vf-eval, or train it with vf-train.`,
     );
   if (showsImages(environment))
     throw new ConfigError(

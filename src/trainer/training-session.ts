@@ -1,4 +1,5 @@
 /** The parts of a run. The caller chooses implementations; the loop sees only these interfaces. */
+import type { AgentGateway } from '../agents/agent-gateway.ts';
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { PolicyVersions } from '../clients/policy-versions.ts';
 import type { Environment } from '../core/environment.ts';
@@ -106,6 +107,8 @@ export interface TrainingRun {
   openSession(signal: AbortSignal): Promise<TrainingSession>;
   /** The models of the environments' roles. @default none */
   readonly models?: RoleModels;
+  /** Where agents find the policy over HTTP. @default nowhere */
+  readonly gateway?: AgentGateway;
   /** US dollars that these have cost so far, in all processes of the run; null if a price is missing. @default nothing */
   readonly spentUsd?: () => number | null;
   readonly observer: TrainingObserver;

@@ -186,8 +186,8 @@ function sampledTokens(branches: readonly Branch[], leased: number): SampledToke
   for (const { tokens, parent, role, reward } of parts) {
     ids.set(tokens.ids, start);
     const everyLogProb = tokens.logProbs;
-    for (const { kind, start: from, end, version } of tokens.segments) {
-      for (let at = from; kind === 'model' && at < end; at++, next++) {
+    for (const { start: from, end, version } of tokens.segments.filter(({ kind }) => kind === 'model')) {
+      for (let at = from; at < end; at++, next++) {
         targets[next] = start + at;
         versions[next] = version ?? leased;
         logProbs[next] = everyLogProb[at]!;

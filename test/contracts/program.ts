@@ -1,4 +1,4 @@
-/** The contract of every program: an environment that plays itself. */
+/** The contract of every environment that plays its rows itself and asks models of its own. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NO_POLICY } from '../../src/clients/no-policy.ts';
 import type { Row } from '../../src/core/dataset.ts';
@@ -6,6 +6,7 @@ import type { Environment } from '../../src/core/environment.ts';
 import { EnvGroup } from '../../src/core/env-group.ts';
 import { CancelledError, ConfigError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
+import { noPolicyFor } from '../../src/rollouts/agent-policy.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
 import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
 
@@ -57,7 +58,7 @@ export function programContract(open: () => Promise<OpenedProgram>): void {
     it('gives a row the same alone as among others', async () => {
       const rollouts = await playProgramRows(environment);
       const row = environment.eval.at(1);
-      const alone = await environment.play!(row, { random: Random.fromSeed(1), signal: new AbortController().signal });
+      const alone = await environment.play!(row, { random: Random.fromSeed(1), policy: noPolicyFor('it'), signal: new AbortController().signal });
       const among = rollouts.find((rollout) => rollout.row === row)!;
       expect(alone.segments).toEqual(among.segments);
     });
@@ -73,7 +74,7 @@ export function programContract(open: () => Promise<OpenedProgram>): void {
         ConfigError,
       );
       expect(() => new EnvGroup({ id: 'mixed', environments: { own: environment } })).toThrow(
-        'The environment group mixed has the program own, which no policy plays. Evaluate it alone.',
+        'The environment group mixed has own, which plays its rows itself. Evaluate or train it alone.',
       );
     });
   });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { AgentEnv } from '../../src/core/agent-env.ts';
 import { Dataset, type Row } from '../../src/core/dataset.ts';
 import { EnvGroup } from '../../src/core/env-group.ts';
 import { ConfigError } from '../../src/core/errors.ts';
-import { ProgramEnv } from '../../src/core/program.ts';
 import { Rubric } from '../../src/core/rubric.ts';
 import { SingleTurnEnv } from '../../src/core/single-turn.ts';
 import { ToolEnv } from '../../src/core/tool-use.ts';
@@ -13,12 +13,6 @@ const rubric = new Rubric({ funcs: [] });
 const held = rowsOf('held');
 const taught = rowsOf('taught');
 
-class Program extends ProgramEnv {
-  async play(): Promise<never> {
-    throw new ConfigError('never played');
-  }
-}
-
 describe('trainingRows', () => {
   const evaluated = new SingleTurnEnv({ id: 'alone', eval: held, rubric });
   const trained = new SingleTurnEnv({ id: 'both', train: taught, eval: held, rubric });
@@ -27,7 +21,7 @@ describe('trainingRows', () => {
     ['SingleTurnEnv', evaluated, /^alone has no rows to train on, .*\{ purpose: 'training' \}.*`train`/],
     ['ToolEnv', new ToolEnv({ id: 'tools', eval: held, rubric, tools: [] }), /^tools has no rows to train on/],
     ['EnvGroup', new EnvGroup({ id: 'group', environments: { both: trained, alone: evaluated } }), /^alone has no rows to train on/],
-    ['ProgramEnv', new Program({ id: 'program', eval: held, rubric }), /^program is a program, .* not trained/],
+    ['AgentEnv', new AgentEnv({ id: 'agent', eval: held, rubric }), /^agent has no rows to train on/],
   ])('rows for evaluation never stand in for rows to train on {%s}', (_, environment, message) => {
     expect(() => environment.train).toThrow(ConfigError);
     expect(() => environment.train).toThrow(message);

@@ -1,14 +1,14 @@
 /** A program with two prompts that do not extend each other: the first model writes, the second sees only what was written. */
 import { scriptedModel } from '../../src/core/builtin-judges.ts';
 import { Dataset, type Row } from '../../src/core/dataset.ts';
-import type { EpisodeOptions, ProgramResult } from '../../src/core/environment.ts';
+import { AgentEnv } from '../../src/core/agent-env.ts';
+import type { AgentResult, PlayOptions } from '../../src/core/environment.ts';
 import { contentText } from '../../src/core/message.ts';
-import { ProgramEnv } from '../../src/core/program.ts';
 import { metric, reward, Rubric } from '../../src/core/rubric.ts';
 
 const words = scriptedModel({ name: 'words', replies: ([message]) => `${contentText(message!.content)} and more` });
 
-export class SummaryProgram extends ProgramEnv {
+export class SummaryProgram extends AgentEnv {
   readonly #failing: (row: Row, signal: AbortSignal) => Promise<unknown>;
 
   constructor(failing: (row: Row, signal: AbortSignal) => Promise<unknown> = async () => {}, rows = 4) {
@@ -27,7 +27,7 @@ export class SummaryProgram extends ProgramEnv {
     this.#failing = failing;
   }
 
-  async play(row: Row, { models, signal }: EpisodeOptions): Promise<ProgramResult> {
+  override async play(row: Row, { models, signal }: PlayOptions): Promise<AgentResult> {
     await this.#failing(row, signal);
     const content = contentText(row.prompt[0]!.content);
     const writer = models?.['writer'] ?? words;

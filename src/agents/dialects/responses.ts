@@ -84,7 +84,8 @@ function responsesUsage({ usage: { promptTokens, completionTokens, cachedTokens 
 
 function itemEvents(item: Item, index: number): readonly StreamEvent[] {
   const at = { item_id: item.id, output_index: index };
-  const [added, between] = item.type === 'reasoning' ? thought(item, at) : item.type === 'message' ? message(item, at) : call(item, at);
+  const [added, between] =
+    item.type === 'reasoning' ? thoughtParts(item, at) : item.type === 'message' ? messageParts(item, at) : callParts(item, at);
   return [
     named('response.output_item.added', { output_index: index, item: added }),
     ...between,
@@ -94,7 +95,7 @@ function itemEvents(item: Item, index: number): readonly StreamEvent[] {
 
 type ItemParts = readonly [added: object, between: readonly StreamEvent[]];
 
-function thought(item: Item, at: object): ItemParts {
+function thoughtParts(item: Item, at: object): ItemParts {
   const [part] = item['summary'] as readonly [{ readonly type: string; readonly text: string }];
   const place = { ...at, summary_index: 0 };
   return [
@@ -108,7 +109,7 @@ function thought(item: Item, at: object): ItemParts {
   ];
 }
 
-function message(item: Item, at: object): ItemParts {
+function messageParts(item: Item, at: object): ItemParts {
   const [part] = item['content'] as readonly [{ readonly text: string }];
   const place = { ...at, content_index: 0 };
   return [
@@ -122,7 +123,7 @@ function message(item: Item, at: object): ItemParts {
   ];
 }
 
-function call(item: Item, at: object): ItemParts {
+function callParts(item: Item, at: object): ItemParts {
   const { name, arguments: args } = item;
   return [
     { ...item, status: 'in_progress', arguments: '' },

@@ -1,5 +1,6 @@
 /** The output of `--dry-run`: all resolved settings, and the first prompt as the policy would see it. */
 import type { PolicyCapabilities } from '../../clients/policy-client.ts';
+import { needsNoPolicy } from '../../core/agent-env.ts';
 import { Random } from '../../core/random.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { hideSecrets } from '../../transport/redact.ts';
@@ -15,9 +16,10 @@ export async function evaluationDryRun(prepared: OpenedEvaluation, name: string 
   const { environment } = opened;
   const ordered = request.shuffle === true ? environment.eval.shuffle(Random.fromSeed(shuffleSeed)) : environment.eval;
   const row = ordered.at(0);
-  const isProgram = environment.play !== undefined;
+  const isAgent = environment.play !== undefined;
+  const isProgram = needsNoPolicy(environment);
   const facts: [string, string][] = [
-    ['environment', `${environment.id}${name === null ? '' : ` (${name})`}, ${isProgram ? 'a program' : `${environment.turnFormat} format`}`],
+    ['environment', `${environment.id}${name === null ? '' : ` (${name})`}, ${isAgent ? 'an agent' : `${environment.turnFormat} format`}`],
     ['-a and -x', JSON.stringify(hideSecrets(environmentArgs))],
     [
       'data',
@@ -29,7 +31,7 @@ export async function evaluationDryRun(prepared: OpenedEvaluation, name: string 
     ...provenanceLines(environment.provenance ?? {}),
   ];
   const options = { random: Random.fromSeed(seed), models: roles.models.models, signal };
-  await using episode = isProgram ? null : await environment.start(row, options);
+  await using episode = isAgent ? null : await environment.start(row, options);
   const { prompt } = episode ?? row;
   const { stop = [], tools = [] } = episode ?? {};
   const stops = stop.length === 0 ? '' : `\n\nstops at ${stop.map((s) => JSON.stringify(s)).join(', ')}`;
@@ -38,7 +40,7 @@ export async function evaluationDryRun(prepared: OpenedEvaluation, name: string 
     '',
     ...factLines(facts, 13),
     '',
-    `${promptText(isProgram ? 'First question' : 'First prompt', row, prompt)}${stops}`,
+    `${promptText(isAgent ? 'First question' : 'First prompt', row, prompt)}${stops}`,
     '',
     ...toolLines(tools, policy.client.capabilities.kind),
   ].join('\n');

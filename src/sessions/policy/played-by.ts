@@ -1,4 +1,5 @@
-/** Chooses the policy that plays the environment; a program has none. The kind of an environment is known only once it is loaded. */
+/** Chooses the policy that plays the environment; one that asks models of its own has none. The kind of an environment is known only once it is loaded. */
+import { needsNoPolicy } from '../../core/agent-env.ts';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { SMALLEST_MODEL } from '../../data/bundled-models.ts';
@@ -11,7 +12,7 @@ import { type PolicyContext, type PolicyTarget, resolvePolicyTarget } from './po
 
 export interface NamedPolicy {
   readonly target: PolicyTarget;
-  /** The reason why the settings or the environment variables name no policy; a program does not need one. */
+  /** The reason why the settings or the environment variables name no policy; an environment that asks models of its own does not need one. */
   readonly problem: ConfigError | null;
 }
 
@@ -29,7 +30,7 @@ const OF_POLICY = [
 const OF_SAMPLING = ['maxTokens', 'temperature', 'topP', 'sampling', 'strictStops'] as const satisfies readonly (keyof EvaluationRequest)[];
 
 type Context = Pick<PolicyContext, 'variables' | 'names'>;
-type Played = Pick<Environment, 'id' | 'play' | 'programModels' | 'roles'>;
+type Played = Pick<Environment, 'id' | 'play' | 'asksPolicy' | 'programModels' | 'roles'>;
 
 /** Throws ConfigError for endpoints that cannot be read. */
 export async function namedPolicy(request: EvaluationRequest, context: Context): Promise<NamedPolicy> {
@@ -40,7 +41,7 @@ export async function namedPolicy(request: EvaluationRequest, context: Context):
     if (target.kind === 'embedded') embeddedModel(target.model, context);
     return { target, problem: null };
   } catch (error) {
-    // Reported once the environment is loaded: if it is a program, settings of a policy have no effect, and correcting them would not help.
+    // Reported once the environment is loaded: if it asks models of its own, settings of a policy have no effect, and correcting them would not help.
     if (!(error instanceof ConfigError) || (policy.endpointsPath !== undefined && givenSettings(request).length === 0)) throw error;
     return { target: { kind: 'program' }, problem: error };
   }
@@ -53,7 +54,7 @@ export function refusalOf({ problem }: NamedPolicy, request: EvaluationRequest):
 
 /** Throws ConfigError if the environment needs a policy and none is named, or if one is named that it does not need. */
 export function playedBy(environment: Played, { target, problem }: NamedPolicy, request: EvaluationRequest, names: SettingNames): PolicyTarget {
-  if (environment.play === undefined) {
+  if (!needsNoPolicy(environment)) {
     if (problem !== null) throw problem;
     return target;
   }
@@ -63,13 +64,13 @@ export function playedBy(environment: Played, { target, problem }: NamedPolicy, 
   const [verb, them] = given.length === 1 ? ['has', 'it'] : ['have', 'them'];
   const choice = choiceText(environment, names);
   const remedy = choice === null ? `Leave ${them} out.` : `Leave ${them} out, and choose the models with ${choice}.`;
-  throw new ConfigError(`${given.join(' and ')} ${verb} no effect: ${environment.id} is a program ${modelsText(environment)}. ${remedy}`);
+  throw new ConfigError(`${given.join(' and ')} ${verb} no effect: ${environment.id} ${modelsText(environment)}. ${remedy}`);
 }
 
 function modelsText({ programModels, roles = {} }: Played): string {
-  if (programModels === undefined) return 'and brings its own models';
-  if (programModels.description !== null) return `and brings its own models (${programModels.description})`;
-  return Object.keys(roles).length === 0 ? 'that asks no model' : 'whose models are those of its roles';
+  if (programModels === undefined) return 'asks models of its own';
+  if (programModels.description !== null) return `asks models of its own (${programModels.description})`;
+  return Object.keys(roles).length === 0 ? 'asks no model' : 'asks only the models of its roles';
 }
 
 /** The way in which a user chooses the program's models; null if that is not known. */

@@ -45,7 +45,7 @@ export async function runPrices(options: RunPricesOptions): Promise<CostOptions 
   const isUncounted = target.kind === 'program' && (environment.programModels?.description ?? null) !== null;
   if (limit !== null && isUncounted)
     throw new ConfigError(
-      `${names.name('maxCostUsd')} cannot be used with ${environment.id}: it is a program that brings its own models, whose tokens are not counted. Leave it out.`,
+      `${names.name('maxCostUsd')} cannot be used with ${environment.id}: it asks models of its own, whose tokens are not counted. Leave it out.`,
     );
   const policy: AskedModel =
     target.kind === 'endpoint'

@@ -1,7 +1,7 @@
 /** Policies that sample nothing. */
 import { NO_POLICY } from '../../clients/no-policy.ts';
 import { PolicyError } from '../../core/errors.ts';
-import { programName } from '../../rollouts/play-program.ts';
+import { programName } from '../../rollouts/play-agent.ts';
 import type { OpenedPolicy, OpenPolicyOptions } from './open-policy.ts';
 
 /** The policy of a program, which asks models of its own. */

@@ -44,7 +44,8 @@ type Refusal = (role: string, policy: string, names: RoleNames) => string;
 const REFUSALS: Readonly<Partial<Record<OpenedPolicy['kind'], Refusal>>> = {
   baseline: (role, policy, names) =>
     cannotPlay(policy, role, 'a built-in baseline plays this environment by fixed rules and answers nothing else', names),
-  program: (role, _, names) => `A program has no policy, so role ${role} cannot be bound to it. Name a server: ${names.role(role, 'MODEL@URL')}.`,
+  program: (role, _, names) =>
+    `The environment asks no policy, so role ${role} cannot be bound to it. Name a server: ${names.role(role, 'MODEL@URL')}.`,
 };
 
 function cannotPlay(policy: string, role: string, problem: string, names: RoleNames): string {

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { countText } from '../../core/count-text.ts';
+import { needsNoPolicy } from '../../core/agent-env.ts';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { findEnvironment, isEnvironmentPath } from '../../registry/find-environment.ts';
@@ -70,18 +71,17 @@ function refuseExperts(path: string, targets: readonly string[]): void {
   );
 }
 
-/** Throws ConfigError for a program. */
-function refuseProgram({ id, play, programModels }: Pick<Environment, 'id' | 'play' | 'programModels'>): void {
-  if (play === undefined) return;
+/** Throws ConfigError for an environment that asks models of its own. */
+function refuseProgram(environment: Pick<Environment, 'id' | 'play' | 'asksPolicy' | 'programModels'>): void {
+  if (!needsNoPolicy(environment)) return;
+  const { id, programModels } = environment;
   const trainable = programModels?.trainable;
   const remedy = trainable === undefined ? 'Evaluate it with vf-eval.' : `Train ${trainable} instead.`;
-  throw new ConfigError(
-    `${id} is a program: it asks models of its own, with prompts that do not extend each other, so it cannot be trained. ${remedy}`,
-  );
+  throw new ConfigError(`${id} asks models of its own and no policy, so it cannot be trained. ${remedy}`);
 }
 
 /**
- * For a command without a model or a server: loads its environment, and throws ConfigError if it is unknown or is a program, which needs neither. Does
+ * For a command without a model or a server: loads its environment, and throws ConfigError if it is unknown or asks models of its own, and needs neither. Does
  * nothing if the environment does not load, because the command fails with another error anyway.
  */
 export async function refuseIncompleteProgram(

@@ -69,7 +69,7 @@ export interface ResolveTrainingOptions {
   readonly variables: NodeJS.ProcessEnv;
   /** @default ./.env */
   readonly environmentFile?: string;
-  /** If the configuration is incomplete because the environment is a program, the error then says so, for which the environment is loaded. @default not looked up */
+  /** If the configuration is incomplete because the environment asks models of its own, the error then says so, for which the environment is loaded. @default not looked up */
   readonly signal?: AbortSignal;
   /** Absolute path of supervised rows that do not exist yet: then `sft.steps` stays open, unless it is set. @default none */
   readonly laterRows?: string;

@@ -83,7 +83,7 @@ export class StepTrainer {
 
   async #generate(rows: readonly Row[], { rolloutsPerRow, maxTokens }: GenerateOptions): Promise<readonly Trajectory[]> {
     const { run, session, policy, onNotice, signal } = this.#parts;
-    const { environment, models, observer } = run;
+    const { environment, models, gateway, observer } = run;
     const { rollouts, seed } = this.config;
     const step = this.#step + 1;
     const plan = {
@@ -99,6 +99,7 @@ export class StepTrainer {
     const { trajectories } = await sampleRollouts(plan, {
       client: session.client,
       ...(models === undefined ? {} : { models }),
+      ...(gateway === undefined ? {} : { gateway }),
       config: { rollouts: { ...rollouts, maxTokens: maxTokens ?? rollouts.maxTokens }, seed },
       observer,
       recover: policy.recovery(),

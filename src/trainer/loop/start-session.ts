@@ -223,10 +223,11 @@ interface Sampler {
   readonly policy: ServedPolicy;
 }
 
-function samplingParts({ run: { config, observer, models }, records, session, policy }: Sampler): Omit<SamplingParts, 'signal'> {
+function samplingParts({ run: { config, observer, models, gateway }, records, session, policy }: Sampler): Omit<SamplingParts, 'signal'> {
   return {
     client: session.client,
     ...(models === undefined ? {} : { models }),
+    ...(gateway === undefined ? {} : { gateway }),
     config,
     observer: joinObservers([observer, { onFailedRollout: (failure) => records.onFailedRollout(failure) }]),
     recover: policy.recovery(),

@@ -3,6 +3,7 @@
  * many fail because of the servers, this waits for the servers. If too many fail because of the environment, it samples the whole batch again. If a reward threw or
  * the policy's client has a fault, the run stops. The trainer never gets a batch with too many failures.
  */
+import type { AgentGateway } from '../../agents/agent-gateway.ts';
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import { cancelled, untilAborted } from '../../core/abort.ts';
 import type { Row } from '../../core/dataset.ts';
@@ -65,6 +66,8 @@ export interface SamplingParts {
   readonly client: PolicyClient;
   /** The models of the environment's roles. @default none */
   readonly models?: RoleModels;
+  /** Where agents find the policy over HTTP. @default nowhere */
+  readonly gateway?: AgentGateway;
   readonly config: Pick<TrainingConfig, 'rollouts' | 'seed'> & Partial<Pick<TrainingConfig, 'environment'>>;
   readonly observer: TrainingObserver;
   /** Waits for the servers and gives them the current policy again if they lost it. Resolves with whether one had lost it. */
@@ -213,7 +216,7 @@ async function pause(seconds: number, signal: AbortSignal): Promise<void> {
  */
 async function play(
   { step, phase, role, isPaidLater = false, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
-  { client, models, config, observer, report, slots, signal }: SamplingParts,
+  { client, models, gateway, config, observer, report, slots, signal }: SamplingParts,
   record: StepRollouts,
   { latest, known }: { readonly latest: Map<string, Trajectory>; readonly known: Map<string, KnownOfFailure> },
   { allowed, round }: { readonly allowed: number; readonly round: number },
@@ -269,6 +272,7 @@ async function play(
     environment,
     client,
     ...(models === undefined ? {} : { models }),
+    ...(gateway === undefined ? {} : { gateway }),
     sampling: { temperature, topP: 1 },
     maxTokens,
     maxConcurrent,

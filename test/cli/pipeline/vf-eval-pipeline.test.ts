@@ -127,7 +127,7 @@ describe('vf-eval pipeline', () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(
       new RegExp(
-        `^vf-eval: ${flag} has no effect: pipeline is a program .*choose the models with -a '\\{"set": \\["generation\\.model_name=NAME", [^\\n]*\\n$`,
+        `^vf-eval: ${flag} has no effect: pipeline asks models of its own .*choose the models with -a '\\{"set": \\["generation\\.model_name=NAME", [^\\n]*\\n$`,
       ),
     );
   });
@@ -140,7 +140,7 @@ describe('vf-eval pipeline', () => {
     const { code, stdout, stderr } = await folder.run(['pipeline', ...given]);
     const them = given.length === 2 ? 'it' : 'them';
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toBe(`vf-eval: ${flags} no effect: pipeline is a program that asks no model. Leave ${them} out.\n`);
+    expect(stderr).toBe(`vf-eval: ${flags} no effect: pipeline asks no model. Leave ${them} out.\n`);
   });
 
   it('still says what is wrong with a policy whose environment does not load', async () => {
@@ -159,22 +159,22 @@ describe('vf-eval pipeline', () => {
     using folder = new EvalFolder();
     const { code, stdout } = await folder.run(['pipeline', '--dry-run'], { VF_MODEL: 'nobody-serves-this' });
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^environment +pipeline, a program$/m);
+    expect(stdout).toMatch(/^environment +pipeline, an agent$/m);
     expect(stdout).toMatch(/^First question \(row 0\)\nuser:\nWho is the mayor of Trafam\?/m);
     const capitals = await folder.run(['capitals', '--dry-run'], { VF_MODEL: 'nobody-serves-this' });
     expect(capitals).toMatchObject({ code: 2, stderr: expect.stringContaining('The model "nobody-serves-this" (VF_MODEL) has no server') });
   });
 });
 
-describe('a program', () => {
+describe('the pipeline', () => {
   it.each([
     ['vf-train', ['pipeline', '--preset', 'laptop'], /cannot be trained\. Train search-o1 instead\./],
-    ['vf-train', ['pipeline'], /^vf-train: pipeline is a program: .* cannot be trained\. Train search-o1 instead\./],
-    ['vf-train', ['pipeline', '-m', 'nano-base'], /^vf-train: pipeline is a program: .* cannot be trained\. Train search-o1 instead\./],
-    ['vf-train', ['pipeline', '--dry-run'], /^vf-train: pipeline is a program: .* cannot be trained\. Train search-o1 instead\./],
+    ['vf-train', ['pipeline'], /^vf-train: pipeline asks models of its own .* cannot be trained\. Train search-o1 instead\./],
+    ['vf-train', ['pipeline', '-m', 'nano-base'], /^vf-train: pipeline asks models of its own .* cannot be trained\. Train search-o1 instead\./],
+    ['vf-train', ['pipeline', '--dry-run'], /^vf-train: pipeline asks models of its own .* cannot be trained\. Train search-o1 instead\./],
     ['vf-train', ['pipeline', '--preset', 'laptop', '--dry-run'], /cannot be trained\. Train search-o1 instead\./],
-    ['vf-serve', ['environment', 'pipeline'], /so it leaves nothing to a caller's policy\. Evaluate it with vf-eval\./],
-    ['vf-serve', ['verifiers', 'pipeline'], /so it leaves nothing to a caller's policy\. Evaluate it with vf-eval\./],
+    ['vf-serve', ['environment', 'pipeline'], /so it has no episodes that a caller could play\. Evaluate it with vf-eval/],
+    ['vf-serve', ['verifiers', 'pipeline'], /so it has no episodes that a caller could play\. Evaluate it with vf-eval/],
   ])('is refused by %s %j in one line', async (name, args, message) => {
     using folder = new TemporaryFolder();
     const { code, stdout, stderr } = await runInProcess(name, args, { cwd: folder.path, env: {} });
@@ -187,8 +187,8 @@ describe('a program', () => {
     using folder = new EvalFolder();
     folder.file(
       'environments/own/environment.mjs',
-      `import { Dataset, ProgramEnv, reward, Rubric } from 'vf-search';
-       class Own extends ProgramEnv {
+      `import { AgentEnv, Dataset, reward, Rubric } from 'vf-search';
+       class Own extends AgentEnv {
          async play() { return { segments: [], state: {}, stop: 'completed' }; }
        }
        export const loadEnvironment = () => new Own({
@@ -196,16 +196,16 @@ describe('a program', () => {
          eval: new Dataset('rows', [{ exampleId: 0, prompt: [{ role: 'user', content: 'q' }] }]),
          rubric: new Rubric({ funcs: [reward(() => 1, { name: 'one' })] }),
          roles: { judge: { about: 'judges', default: 'policy' } },
+         asksPolicy: false,
        });`,
     );
     const chosen = await folder.run(['own', '-m', 'served-nowhere']);
     expect(chosen).toMatchObject({
       code: 2,
-      stderr:
-        'vf-eval: -m has no effect: own is a program and brings its own models. Leave it out, and choose the models with --role judge=MODEL@URL.\n',
+      stderr: 'vf-eval: -m has no effect: own asks models of its own. Leave it out, and choose the models with --role judge=MODEL@URL.\n',
     });
     const { code, stderr } = await folder.run(['own']);
     expect(code).toBe(2);
-    expect(stderr).toBe('vf-eval: A program has no policy, so role judge cannot be bound to it. Name a server: --role judge=MODEL@URL.\n');
+    expect(stderr).toBe('vf-eval: The environment asks no policy, so role judge cannot be bound to it. Name a server: --role judge=MODEL@URL.\n');
   });
 });

@@ -24,7 +24,7 @@ const fails = (error: Error) => () => {
   throw error;
 };
 
-describe('a program', () => {
+describe('an agent that asks models of its own', () => {
   it('is scored on what its models wrote, and shows what they were shown as observations', async () => {
     const [first] = await playProgramRows(new SummaryProgram());
     expect(first!.segments.map(({ kind, text }) => `${kind}: ${text}`)).toEqual([
@@ -66,7 +66,7 @@ describe('a program', () => {
     expect(rollout!.stop).toBe('timeout_reached');
     expect(rollout!.error).toMatchObject({
       type: 'TimeoutError',
-      message: 'The rollout did not end within 0.02 s: the program was at work. Raise timeoutMs if it needs more time.',
+      message: 'The rollout did not end within 0.02 s: the agent was at work. Raise timeoutMs if it needs more time.',
     });
   });
 
@@ -93,7 +93,7 @@ describe('a program', () => {
     Object.assign(environment, { play: async () => result });
     const [rollout] = await playProgramRows(environment);
     expect(rollout!.error!.message).toMatch(
-      /^The program summaries must give { segments: \[{ kind, text }\], state, stop } for a row: kind is one of model, prefill, /,
+      /^play of summaries must give { segments: \[{ kind, text }\], state, stop } for a row: kind is one of model, prefill, /,
     );
     expect(rollout!.reward).toBeNull();
   });

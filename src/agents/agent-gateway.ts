@@ -1,0 +1,28 @@
+/** A server on loopback behind which the policies of many rollouts answer agents. The interface; `server/gateway` implements it. */
+import type { AgentRequest, AgentTurn } from './agent-request.ts';
+
+/** What answers the requests of one rollout, in one role. */
+export interface GatewaySession {
+  /** The name of the policy, which the list of models shows. */
+  readonly model: string;
+  /** Throws AgentRefusal for a request that cannot be honoured, and once the rollout has ended. */
+  ask(request: AgentRequest, signal: AbortSignal): Promise<readonly AgentTurn[]>;
+  /** Number of tokens of the request's messages and tools. Throws AgentRefusal where nobody counts. */
+  count(request: AgentRequest, signal: AbortSignal): Promise<number>;
+}
+
+export interface GatewayAddress {
+  /** Ends in `/v1`. */
+  readonly baseURL: string;
+  readonly apiKey: string;
+  /** Later requests are refused. */
+  close(): void;
+}
+
+export interface AgentGateway {
+  add(session: GatewaySession): GatewayAddress;
+  close(): Promise<void>;
+}
+
+/** Starts one; called once by a run whose environment asks the policy. */
+export type OpenGateway = () => Promise<AgentGateway>;

@@ -1,0 +1,166 @@
+/**
+ * Plays an environment that plays its rows itself: an agent, which asks the policy, or models of its own. As for an episode, a failure becomes data on the record, and only
+ * cancellation is thrown.
+ */
+import type { AgentGateway } from '../agents/agent-gateway.ts';
+import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/policy-client.ts';
+import { untilAborted } from '../core/abort.ts';
+import type { Row } from '../core/dataset.ts';
+import type { AgentResult, Environment } from '../core/environment.ts';
+import { EnvironmentError, PromptTooLongError, thrownText } from '../core/errors.ts';
+import type { RolloutModels } from '../core/model.ts';
+import type { Random } from '../core/random.ts';
+import type { TextSegment } from '../core/rubric.ts';
+import { readsThoughts } from '../core/reads-thoughts.ts';
+import { isObject } from '../schemas/is-object.ts';
+import { branchesOf } from './agent-branches.ts';
+import { noPolicyFor, policyOfRollout } from './agent-policy.ts';
+import { AgentSession } from './agent-session.ts';
+import { samplerOf } from './sampler-of.ts';
+import { Recorder } from './recorder.ts';
+import type { Played } from './rollout.ts';
+
+/** The policy that an agent asks. */
+export interface AskedPolicy {
+  /** Held until the rollout has ended. */
+  readonly lease: PolicyLease;
+  /** A further lease of its version. */
+  readonly another: () => Promise<PolicyLease>;
+  readonly capabilities: PolicyCapabilities;
+  readonly sampling: Sampling;
+  /** True: the run's settings hold whatever the agent asks for. */
+  readonly overridesSampling: boolean;
+  /** New tokens per generation; null means the environment's own limit. */
+  readonly maxTokens: number | null;
+  /** The rollout's own generator of the policy's seeds. */
+  readonly random: Random;
+  /** Null where no server can run. */
+  readonly gateway: AgentGateway | null;
+}
+
+export interface PlayAgentOptions<R extends Row> {
+  readonly environment: Environment<R>;
+  readonly row: R;
+  /** Null for an environment that asks models of its own. */
+  readonly asked: AskedPolicy | null;
+  readonly random: Random;
+  /** The models of the environment's roles. @default none */
+  readonly models?: RolloutModels;
+  /** Aborted with a TimeoutError when the rollout's deadline passes, with anything else when the run is cancelled. */
+  readonly signal: AbortSignal;
+}
+
+/** Throws CancelledError when the run is cancelled meanwhile. */
+export function playAgent<R extends Row>(options: PlayAgentOptions<R>): Promise<Played> {
+  return options.asked === null ? playAlone(options) : playAsking(options, options.asked);
+}
+
+async function playAlone<R extends Row>({ environment, row, random, models, signal }: PlayAgentOptions<R>): Promise<Played> {
+  const record = new Recorder(row.prompt, environment.turnFormat, 'environment');
+  record.programTurns = 0;
+  try {
+    const policy = noPolicyFor(environment.id);
+    const playing = environment.play!(row, { random, models: models?.models ?? {}, policy, signal });
+    const { segments = [], state, stop = 'completed' } = checked(environment.id, await untilAborted(playing, signal));
+    record.scored = segments;
+    record.programTurns = segments.filter(({ kind }) => kind === 'model').length;
+    record.state = state;
+    record.stop = stop;
+  } catch (error) {
+    record.fail(error, signal);
+  }
+  return record.finish({ version: 0, model: programName(environment) }, models?.asked ?? []);
+}
+
+async function playAsking<R extends Row>(options: PlayAgentOptions<R>, asked: AskedPolicy): Promise<Played> {
+  const { environment, row, random, models, signal } = options;
+  const record = new Recorder(row.prompt, environment.turnFormat, 'environment');
+  const session = new AgentSession({
+    sampler: samplerOf(asked, { limits: environment.limits, readsThoughts: readsThoughts(environment.rubric, row) }),
+    models: models?.models ?? {},
+    sampling: asked.sampling,
+    overridesSampling: asked.overridesSampling,
+    completionTokens: (environment.limits.completionTokens ?? Infinity) * (asked.capabilities.lengthScale ?? 1),
+    maxTurns: environment.maxTurns ?? Infinity,
+    signal,
+  });
+  try {
+    using open = policyOfRollout(session, { name: asked.lease.policy.model, gateway: asked.gateway });
+    const playing = environment.play!(row, { random, models: models?.models ?? {}, policy: open.policy, signal });
+    const { segments, state, stop = 'completed' } = checked(environment.id, await untilAborted(playing, signal));
+    record.state = state;
+    record.stop = session.ended ?? stop;
+    if (segments !== undefined) record.scored = segments;
+    failOfPolicy(session, record, signal);
+    if (session.turns === 0 && environment.failures !== 'score') {
+      record.fail(
+        new EnvironmentError(
+          `The agent of ${environment.id} ended without asking the policy. Give it policy.languageModel(), or policy.baseURL and policy.apiKey.`,
+        ),
+        signal,
+      );
+    }
+  } catch (error) {
+    failed(error, { session, record, environment, signal });
+  }
+  session.end(record.stop);
+  record.branches = branchesOf(session);
+  record.unhonoured = [...session.unhonoured];
+  return record.finish(asked.lease.policy, models?.asked ?? []);
+}
+
+interface Failing {
+  readonly session: AgentSession;
+  readonly record: Recorder;
+  readonly environment: Pick<Environment, 'failures'>;
+  readonly signal: AbortSignal;
+}
+
+/** What the agent threw may follow from what the policy did to it. */
+function failed(error: unknown, { session, record, environment, signal }: Failing): void {
+  if (signal.aborted) return record.fail(error, signal);
+  const isFull = [...session.failures.values()].some((failure) => failure instanceof PromptTooLongError);
+  const ended = session.ended ?? (isFull && session.turns > 0 ? 'prompt_too_long' : null);
+  // A budget is spent, as in an episode: what was played is scored.
+  if (ended !== null) {
+    record.stop = ended;
+    return;
+  }
+  if (failOfPolicy(session, record, signal)) return;
+  if (environment.failures !== 'score') return record.fail(error, signal);
+  record.state = { failure: thrownText(error) };
+  record.stop = 'agent_failed';
+}
+
+/** Records the failure of the policy behind a request that nobody got answered. An agent may live with a full context: it summarises, or gives up. */
+function failOfPolicy({ failures, turns }: AgentSession, record: Recorder, signal: AbortSignal): boolean {
+  const failure = [...failures.values()].find((each) => !(each instanceof PromptTooLongError) || turns === 0);
+  if (failure === undefined) return false;
+  record.enter('generation');
+  record.fail(failure, signal);
+  return true;
+}
+
+/** The name of the models in results of an environment that asks its own. */
+export function programName({ id, programModels }: Pick<Environment, 'id' | 'programModels'>): string {
+  return programModels?.name ?? id;
+}
+
+const KINDS: readonly unknown[] = ['model', 'prefill', 'observation', 'corrective'] satisfies TextSegment['kind'][];
+
+/** An environment in JavaScript may return anything. */
+function checked(id: string, result: AgentResult): AgentResult {
+  const { segments = [], state, stop = 'completed' } = (result ?? {}) as Partial<AgentResult>;
+  const isRight =
+    Array.isArray(segments) &&
+    segments.every((segment) => KINDS.includes(segment?.kind) && typeof segment.text === 'string') &&
+    isObject(state) &&
+    typeof stop === 'string' &&
+    stop !== '' &&
+    stop !== 'has_error';
+  if (!isRight)
+    throw new EnvironmentError(
+      `play of ${id} must give { segments: [{ kind, text }], state, stop } for a row: kind is one of ${KINDS.join(', ')}, and stop says why it ended. A failure is thrown.`,
+    );
+  return result;
+}
