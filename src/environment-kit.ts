@@ -4,7 +4,17 @@
  */
 export { type ArgumentKind, type ArgumentValues } from './core/environment-arguments.ts';
 export { suggestion } from './core/closest-name.ts';
-export type { Baseline, EnvironmentLimits, Episode, ProgramModels, TokenConventions } from './core/environment.ts';
+export type { AgentOptions, AgentState } from './core/agent-env.ts';
+export type {
+  AgentResult,
+  Baseline,
+  BranchContext,
+  EnvironmentLimits,
+  Episode,
+  PlayOptions,
+  ProgramModels,
+  TokenConventions,
+} from './core/environment.ts';
 export { thrownText } from './core/errors.ts';
 export { Limiter } from './core/limiter.ts';
 export { SharedFlight } from './core/shared-flight.ts';

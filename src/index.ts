@@ -4,9 +4,9 @@
  */
 export { Dataset, type Row } from './core/dataset.ts';
 export { EnvGroup } from './core/env-group.ts';
-export type { Environment, AgentPolicy, AgentResult, BranchContext, EpisodeOptions, PlayOptions, StepContext } from './core/environment.ts';
+export type { AgentPolicy, Environment, EpisodeOptions, StepContext } from './core/environment.ts';
 export { type EnvResponse, type EpisodeState, MultiTurnEnv } from './core/multi-turn.ts';
-export { AgentEnv, type AgentOptions, type AgentRun, type AgentState } from './core/agent-env.ts';
+export { AgentEnv, type AgentRun } from './core/agent-env.ts';
 export { SingleTurnEnv } from './core/single-turn.ts';
 export { defineTool, ToolEnv } from './core/tool-use.ts';
 export { toolCallingBaseline } from './core/tool-calling-baseline.ts';

@@ -1,6 +1,6 @@
 /** Plays each question of a pipeline by itself. The pipeline does everything: this class only turns questions into rows, and requests and replies into text. */
-import { AgentEnv, type AgentResult, Dataset, metric, type PlayOptions, reward, type Row, Rubric } from 'vf-search';
-import type { ProgramModels } from 'vf-search/environment-kit';
+import { AgentEnv, Dataset, metric, reward, type Row, Rubric } from 'vf-search';
+import type { AgentResult, PlayOptions, ProgramModels } from 'vf-search/environment-kit';
 import type { PipelineQuestion, QuestionPipeline } from 'vf-search/pipelines';
 
 export interface PipelineRow extends Row {
