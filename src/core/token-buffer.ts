@@ -141,14 +141,7 @@ export class TokenBuffer {
   }
 
   #appendSampled(sample: SampledTokens, from: number, to: number, version: number): void {
-    for (let i = from; i < to; i++) {
-      if (!Number.isFinite(sample.logProbs[i])) {
-        throw new NumericPolicyError(
-          `The policy server returned log-prob ${sample.logProbs[i]} for sampled token ${i} (id ${sample.ids[i]}), which is not finite. ` +
-            'Check its adapter, and restart the server if this persists.',
-        );
-      }
-    }
+    assertFiniteLogProbs(sample, from, to);
     const count = to - from;
     const start = this.#grow(count);
     this.#ids.set(sample.ids.subarray(from, to), start);
@@ -166,6 +159,17 @@ export class TokenBuffer {
     this.#length += count;
     this.#ids = withRoom(this.#ids, this.#length, (capacity) => new Int32Array(capacity));
     return start;
+  }
+}
+
+/** Throws NumericPolicyError if the log-prob of one of the tokens [from, to) is not finite, because such a rollout cannot be trained on. */
+export function assertFiniteLogProbs({ ids, logProbs }: Pick<SampledTokens, 'ids' | 'logProbs'>, from = 0, to = ids.length): void {
+  for (let i = from; i < to; i++) {
+    if (Number.isFinite(logProbs[i])) continue;
+    throw new NumericPolicyError(
+      `The policy server returned log-prob ${logProbs[i]} for sampled token ${i} (id ${ids[i]}), which is not finite. ` +
+        'Check its adapter, and restart the server if this persists.',
+    );
   }
 }
 

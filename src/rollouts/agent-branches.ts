@@ -75,7 +75,7 @@ function answered(node: AgentNode): readonly SessionTurn[] {
 function branchOf(path: readonly AgentNode[], first: AgentNode, parent: number | null): Branch {
   const at = path.indexOf(first);
   const own = path.slice(at);
-  const { request, fork } = first.turn!;
+  const { request, fork, role } = first.turn!;
   return {
     parent,
     fork,
@@ -84,6 +84,7 @@ function branchOf(path: readonly AgentNode[], first: AgentNode, parent: number |
     segments: segmentsOf(own),
     generations: own.flatMap(({ turn }): Generation[] => (turn === null ? [] : [turn.answer!.generation])),
     tokens: bufferOf(own),
+    ...(role === null ? {} : { role }),
   };
 }
 

@@ -151,7 +151,10 @@ export class AgentSession {
     const { signal } = this.#stopped;
     try {
       const sampling = this.#sampling(turn.request.settings);
-      const answer = await untilAborted(sampler.sample(place, { ordinal, sampling, mostTokens: this.#left, signal }), signal);
+      const answer = await untilAborted(
+        sampler.sample(place, { ordinal, sampling, isTrained: this.#options.overridesSampling, mostTokens: this.#left, signal }),
+        signal,
+      );
       this.#left -= answer.usage.completionTokens;
       turn.answer = answer;
       turn.ended = this.#events++;

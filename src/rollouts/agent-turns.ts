@@ -1,5 +1,4 @@
 /** A turn of an agent's conversation, as it was sampled and as the agent gets it. */
-import { AgentRefusal } from '../agents/agent-refusal.ts';
 import type { AgentRequest, AgentTurn } from '../agents/agent-request.ts';
 import type { GraphNode } from '../agents/message-graph.ts';
 import type { AnsweredTurn } from '../agents/message-key.ts';
@@ -45,6 +44,8 @@ export interface SampleOptions {
   /** Number of turns before it that answer the same list. */
   readonly ordinal: number;
   readonly sampling: Sampling;
+  /** The run's settings hold, as in training. */
+  readonly isTrained: boolean;
   /** The rest of the rollout's budget of tokens. */
   readonly mostTokens: number;
   readonly signal: AbortSignal;
@@ -98,9 +99,4 @@ export function agentCalls(attempts: readonly ToolCallAttempt[], id: (index: num
     return broken === null ? null : { id: id(i), name: broken[1]!, arguments: attempt.text.slice(broken[0].length) };
   });
   return calls.every((call) => call !== null) ? calls : [];
-}
-
-/** What a turn cannot be sampled with. */
-export function cannot(param: string, why: string): never {
-  throw new AgentRefusal(400, param, `${param} cannot be honoured: ${why}`);
 }

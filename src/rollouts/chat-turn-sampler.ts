@@ -7,6 +7,7 @@ import { leftToolCalls } from '../core/left-tool-calls.ts';
 import { isToolCall, readToolCall } from '../core/tool-calls.ts';
 import { agentCallId, agentCalls, type AgentNode, pathOf, type SampledAgentTurn, type SampleOptions, said, type TurnSampler } from './agent-turns.ts';
 import { assistantMessage } from './conversation-messages.ts';
+import { turnSettings } from './turn-settings.ts';
 import type { TurnSamplerOptions } from './token-turn-sampler.ts';
 
 export class ChatTurnSampler implements TurnSampler {
@@ -17,23 +18,18 @@ export class ChatTurnSampler implements TurnSampler {
     this.#options = options;
   }
 
-  async sample(place: AgentNode, { ordinal, sampling, mostTokens, signal }: SampleOptions): Promise<SampledAgentTurn> {
+  async sample(place: AgentNode, options: SampleOptions): Promise<SampledAgentTurn> {
+    const { ordinal, mostTokens, signal } = options;
     const { capabilities, limits, maxTokens } = this.#options;
-    const { tools, settings } = place.turn!.request;
-    const offered = settings.toolChoice === 'none' ? [] : tools;
+    const { request } = place.turn!;
+    const { sampling, tools: offered, stop } = turnSettings(request, { ...options, capabilities });
     const path = pathOf(place.parent!);
-    const most = Math.min(maxTokens ?? limits.responseTokens * (capabilities.lengthScale ?? 1), mostTokens, settings.maxTokens ?? Infinity);
+    const most = Math.min(maxTokens ?? limits.responseTokens * (capabilities.lengthScale ?? 1), mostTokens, request.settings.maxTokens ?? Infinity);
     const maxNewTokens = Number.isFinite(most) ? most : null;
     // One is enough: over an API of messages no prompt need extend another.
     const lease = await (this.#lease ??= this.#options.lease());
-    const sample = await lease.generate({
-      prompt: path.map(({ message, turn }) => message ?? turn!.answer!.played.message),
-      sampling,
-      maxNewTokens,
-      stop: settings.stop ?? [],
-      ...(offered.length === 0 ? {} : { tools: offered }),
-      signal,
-    });
+    const prompt = path.map(({ message, turn }) => message ?? turn!.answer!.played.message);
+    const sample = await lease.generate({ prompt, sampling, maxNewTokens, stop, ...(offered.length === 0 ? {} : { tools: offered }), signal });
     const { text, toolCalls: parsed = [], reasoning, finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false } = sample;
     const odd = parsed.find((call) => !isToolCall(call));
     if (odd !== undefined)

@@ -8,6 +8,7 @@ import { eitherSignal, openUntilAborted } from '../core/abort.ts';
 import { needsNoPolicy } from '../core/agent-env.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
+import { Disposers } from '../core/disposers.ts';
 import { CancelledError, ConfigError, thrownText } from '../core/errors.ts';
 import type { Limiter } from '../core/limiter.ts';
 import type { RoleModels, RolloutModels } from '../core/model.ts';
@@ -243,7 +244,7 @@ async function attempt<R extends Row>(
     const common = { environment, row, random, models, signal };
     if (needsNoPolicy(environment)) played = await playAgent({ ...common, asked: null });
     else {
-      await using leases = new AsyncDisposableStack();
+      await using leases = new Disposers();
       const take = async (like?: PolicyLease) => {
         const wanted = { key, random: random.fork('policy'), onWait: () => deadline.hold(), ...(like === undefined ? {} : { like }) };
         return leases.use(await openUntilAborted(client.lease(signal, wanted), signal));

@@ -11,6 +11,7 @@ import { Limiter } from '../core/limiter.ts';
 import { type Deadline, deadlineOf, type RunningDeadline, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
 import { heldModels, type HeldModelsOptions } from './held-models.ts';
 import { type Rollout, rolloutError, withScore } from './rollout.ts';
+import { withBranchRewards } from './branch-rewards.ts';
 import { scoredSegments } from './scored-segments.ts';
 
 /** Further attempts at rewards that failed retryably. Calls of models by role have retries of their own. */
@@ -138,7 +139,8 @@ export class Scoring<R extends Row> implements AsyncDisposable {
         const score = isFailed ? rolloutError(outcome, 'scoring') : outcome;
         const asked = models === null ? rollout.asked : [...models.asked];
         const beforeScoring = { stop: rollout.stop, asked: member.askedBefore, askedFinished: member.askedFinished };
-        scored.push({ ...withScore(rollout, score, clock.elapsedMs), asked, beforeScoring, scoredWith: isFailed ? 0 : together });
+        const own = { ...withScore(rollout, score, clock.elapsedMs), asked, beforeScoring, scoredWith: isFailed ? 0 : together };
+        scored.push(withBranchRewards(own, this.#environment));
       } else this.#dropped += 1;
     }
     return scored;
@@ -183,7 +185,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
 }
 
 /** The parts of an environment that scoring needs. */
-type Scored<R extends Row> = Pick<Environment<R>, 'rubric' | 'finish'>;
+type Scored<R extends Row> = Pick<Environment<R>, 'rubric' | 'finish' | 'branchReward'>;
 
 /** Checks for a method, not for our class, which an environment's rubric need not extend. */
 export async function settleScores<R extends Row>(

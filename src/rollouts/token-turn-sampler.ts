@@ -1,8 +1,11 @@
 /** Samples the turns of an agent by token ids: each goes on from the ids of the turn before it, which are never rendered again. */
+import { AgentRefusal } from '../agents/agent-refusal.ts';
+import { untilAborted } from '../core/abort.ts';
+import { assertFiniteLogProbs } from '../core/token-buffer.ts';
 import type { PolicyCapabilities, TokenLease, TokenSample } from '../clients/policy-client.ts';
 import type { EnvironmentLimits } from '../core/environment.ts';
 import { PromptTooLongError } from '../core/errors.ts';
-import type { PlacedImage } from '../core/message.ts';
+import type { PlacedImage, RenderedTokens } from '../core/message.ts';
 import type { Random } from '../core/random.ts';
 import { type Sampling, templateVariables } from '../core/sampling.ts';
 import type { AgentRequest } from '../agents/agent-request.ts';
@@ -17,6 +20,7 @@ import {
   type TurnSampler,
   type TurnTokens,
 } from './agent-turns.ts';
+import { turnSettings } from './turn-settings.ts';
 import { bridgeTo, type ConversationOptions, openConversation, readTurn } from './conversation-turns.ts';
 
 export interface TurnSamplerOptions<L> {
@@ -44,33 +48,25 @@ export class TokenTurnSampler implements TurnSampler {
     this.#options = options;
   }
 
-  async sample(place: AgentNode, { ordinal, sampling, mostTokens, signal }: SampleOptions): Promise<SampledAgentTurn> {
+  async sample(place: AgentNode, options: SampleOptions): Promise<SampledAgentTurn> {
+    const { ordinal, mostTokens, signal, isTrained } = options;
     const { capabilities, readsThoughts } = this.#options;
-    const { tools, settings } = place.turn!.request;
+    const { request } = place.turn!;
+    const { settings } = request;
+    const { sampling, tools, stop, prefill } = turnSettings(request, { ...options, capabilities });
     const path = pathOf(place.parent!);
-    const conversation: ConversationOptions = {
-      tools: settings.toolChoice === 'none' ? [] : tools,
-      variables: templateVariables(sampling),
-      capabilities,
-      readsThoughts,
-      signal,
-    };
+    const conversation = { tools, variables: templateVariables(sampling), capabilities, readsThoughts, signal };
     const before = path.findLast(({ turn }) => turn !== null) ?? null;
     const lease = await this.#leaseAfter(before);
-    const { ids: given, images, opening } = await this.#given(lease, path, before, conversation);
+    const { ids: given, images, opening } = await this.#given(lease, path, { before, prefill }, conversation);
     const { ids: prompt, images: shown } = promptOf({ before, given, images });
     const most = Math.min(this.#room(prompt.length), mostTokens, settings.maxTokens ?? Infinity);
     const maxNewTokens = Number.isFinite(most) ? most : null;
     const index = path.filter(({ turn }) => turn !== null).length;
-    const sample = await lease.generate({
-      prompt,
-      ...(shown.length === 0 ? {} : { images: shown }),
-      sampling,
-      maxNewTokens,
-      stop: settings.stop ?? [],
-      seed: this.#seed(index, ordinal),
-      signal,
-    });
+    const seed = isTrained ? undefined : settings.seed;
+    const pictures = shown.length === 0 ? {} : { images: shown };
+    const sample = await lease.generate({ prompt, ...pictures, sampling, maxNewTokens, stop, seed: seed ?? this.#seed(index, ordinal), signal });
+    assertFiniteLogProbs(sample);
     const text = opening + sample.text;
     const callId = (call: number) => agentCallId(place.parent!, ordinal, call);
     const read = readTurn(text, { sample, isWhole: true, index, callId }, conversation);
@@ -105,11 +101,24 @@ export class TokenTurnSampler implements TurnSampler {
     return lease ?? first ?? this.#options.lease();
   }
 
-  async #given(lease: TokenLease, path: readonly AgentNode[], before: AgentNode | null, options: ConversationOptions) {
+  /** What stands before the turn, with the text that opens it. */
+  async #given(
+    lease: TokenLease,
+    path: readonly AgentNode[],
+    { before, prefill }: { readonly before: AgentNode | null; readonly prefill: string },
+    options: ConversationOptions,
+  ): Promise<Required<RenderedTokens>> {
     const messages = path.map(({ message, turn }) => message ?? turn!.answer!.played.message);
-    if (before === null) return openConversation(lease, messages, options);
-    const at = path.indexOf(before);
-    return bridgeTo(lease, { history: messages.slice(0, at), turn: before.turn!.answer!.played, next: messages.slice(at + 1) }, options);
+    const at = before === null ? -1 : path.indexOf(before);
+    const rendered =
+      before === null
+        ? await openConversation(lease, messages, options)
+        : await bridgeTo(lease, { history: messages.slice(0, at), turn: before.turn!.answer!.played, next: messages.slice(at + 1) }, options);
+    if (prefill === '') return rendered;
+    if (rendered.opening !== '')
+      throw new AgentRefusal(400, 'tool_choice', 'tool_choice cannot be honoured: the chat template of the policy opens each turn with thoughts.');
+    const opened = await untilAborted(lease.encode(prefill), options.signal);
+    return { ...rendered, ids: Int32Array.of(...rendered.ids, ...opened), opening: prefill };
   }
 
   #room(length: number): number {
