@@ -14,6 +14,8 @@ export interface ExportCounts {
   /** Name of the run; null without one. */
   readonly name: string | null;
   readonly exported: number;
+  /** Their lines, one for each branch; absent if none has several. */
+  readonly branches?: number;
   /** Left out: the rollout failed and has no reward. */
   readonly errored: number;
   /** Left out: its context was cut as upstream does, so its tokens are not those that the policy saw. */
@@ -43,7 +45,7 @@ export interface ExportOptions extends ExportSelection {
 }
 
 /**
- * Calls `write` with one line, line feed included, per finished and selected rollout, in the order in which they ended. Throws ConfigError if the directory
+ * Calls `write` with one line, line feed included, per branch of each finished and selected rollout, in the order in which they ended. Throws ConfigError if the directory
  * holds no run, if the run has no tokens, or if its files disagree.
  */
 export async function exportRun(directory: string, write: (line: string) => Promise<void>, options: ExportOptions = {}): Promise<ExportCounts> {
@@ -68,31 +70,32 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     else if (result.is_cut) counts.cut += 1;
     // A row without a token to learn is refused. Files of earlier versions hold a reward for a rollout that was not played.
     else if (result.num_turns === 0 || (options.asDemonstrations === true && result.token_usage.output_tokens === 0)) counts.unplayed += 1;
-    else {
-      const turns = result.generations.map(({ kept_tokens: keptTokens, reward }) => ({ keptTokens, ...(reward === undefined ? {} : { reward }) }));
-      waiting.set(result.rollout_id, { ...exportHead(metadata, result), index: result.rollout_index, turns });
-    }
+    else waiting.set(result.rollout_id, { ...exportHead(metadata, result), index: result.rollout_index, branches: waitingBranches(result) });
   });
   const unselected = unselectedIds([...waiting.values()], options);
   for (const id of unselected) waiting.delete(id);
+  let lines: number | null = null;
   const tokenFile = await readRecords(files.tokens, TokensSchema, async (tokens) => {
     const found = waiting.get(tokens.rollout_id);
     if (found === undefined) return;
+    const rollout = exportedBranch(found, tokens, files.tokens);
+    const { branches } = found;
+    const isLearned = options.asDemonstrations !== true || rollout.loss_mask.includes(1);
+    const line = options.asDemonstrations === true ? tokensRowLine(demonstrationRow(rollout)) : exportLine(rollout);
+    branches[tokens.branch ?? 0]!.line = isLearned ? line : '';
+    if (branches.some((branch) => branch.line === null)) return;
     waiting.delete(tokens.rollout_id);
-    const { index: _, turns, ...head } = found;
-    const rollout = { ...exported(head, tokens), ...turnsOfGenerations(turns, sampledPlaces(tokens.loss_mask)) };
-    const problem = exportProblem(rollout);
-    if (problem !== null) throw new ConfigError(`The tokens of rollout ${tokens.rollout_id} in ${files.tokens} do not agree: ${problem}`);
-    if (options.asDemonstrations === true && !rollout.loss_mask.includes(1)) {
-      counts.unplayed += 1;
-      return;
-    }
-    await write(`${options.asDemonstrations === true ? tokensRowLine(demonstrationRow(rollout)) : exportLine(rollout)}\n`);
-    counts.exported += 1;
+    const written = branches.map((branch) => branch.line!).filter((each) => each !== '');
+    if (branches.length > 1) lines ??= counts.exported;
+    if (lines !== null) lines += written.length;
+    if (written.length === 0) counts.unplayed += 1;
+    else counts.exported += 1;
+    for (const each of written) await write(`${each}\n`);
   });
   return {
     name: metadata.name ?? null,
     ...counts,
+    ...(lines === null ? {} : { branches: lines }),
     withoutTokens: waiting.size,
     unselected: unselected.length,
     notes: [results, tokenFile].flatMap(({ notes, cutOff }) => [...notes, ...cutOff]),
@@ -104,7 +107,34 @@ type SelectedBy = Pick<RolloutExport, 'rollout_id' | 'group_id' | 'reward'> & { 
 
 interface Waiting extends ExportHead {
   readonly index: number;
+  readonly branches: readonly WaitingBranch[];
+}
+
+interface WaitingBranch {
   readonly turns: Parameters<typeof turnsOfGenerations>[0];
+  readonly own: Pick<RolloutExport, 'role' | 'branch' | 'parent' | 'branch_reward'>;
+  /** Null until its tokens were read; empty if it has nothing to learn. */
+  line: string | null;
+}
+
+function waitingBranches({ generations, branches }: WireResult): WaitingBranch[] {
+  const turns = generations.map(({ kept_tokens: keptTokens, reward }) => ({ keptTokens, ...(reward === undefined ? {} : { reward }) }));
+  if (branches === undefined) return [{ turns, own: {}, line: null }];
+  let at = 0;
+  return branches.map(({ generations: count, parent, role, reward }, branch) => {
+    const own = { branch, parent, ...(role === undefined ? {} : { role }), ...(reward === undefined ? {} : { branch_reward: reward }) };
+    return { turns: turns.slice(at, (at += count)), own, line: null };
+  });
+}
+
+/** Throws ConfigError if the tokens do not agree with each other or with the results. */
+function exportedBranch({ index: _, branches, ...head }: Waiting, tokens: WireTokens, path: string): RolloutExport {
+  const branch = branches[tokens.branch ?? 0];
+  const lost = branch === undefined ? `they are of branch ${tokens.branch}, and its results have ${branches.length}` : null;
+  const rollout = { ...exported(head, tokens), ...branch?.own, ...turnsOfGenerations(branch?.turns ?? [], sampledPlaces(tokens.loss_mask)) };
+  const problem = lost ?? exportProblem(rollout);
+  if (problem !== null) throw new ConfigError(`The tokens of rollout ${tokens.rollout_id} in ${path} do not agree: ${problem}`);
+  return rollout;
 }
 
 /** Rollouts below the lowest reward, or beyond the best of their group. */
@@ -123,6 +153,9 @@ export function unselectedIds(heads: readonly SelectedBy[], { minReward = -Infin
 /** A rollout as a supervised row: the tokens that the policy saw, and which of them it wrote. */
 export function demonstrationRow({
   run_name,
+  rollout_id,
+  branch,
+  parent,
   example_id,
   group_id,
   task,
@@ -136,6 +169,7 @@ export function demonstrationRow({
 }: RolloutExport): TokensRow {
   return {
     ...(run_name === undefined ? {} : { run_name }),
+    ...(branch === undefined ? {} : { rollout_id, branch, parent: parent! }),
     example_id,
     group_id,
     ...(task === undefined ? {} : { task }),
@@ -149,7 +183,7 @@ export function demonstrationRow({
   };
 }
 
-type ExportHead = Omit<RolloutExport, keyof WireTokens | 'turn_tokens' | 'turn_rewards'> & Pick<RolloutExport, 'rollout_id'>;
+type ExportHead = Omit<RolloutExport, keyof WireTokens | 'turn_tokens' | 'turn_rewards' | 'branch_reward'> & Pick<RolloutExport, 'rollout_id'>;
 
 /** The columns of an exported line that come from the results. They are held until the rollout's tokens are read; texts are not. */
 function exportHead({ name, sampling_args: sampling, policy }: WireMetadata, result: WireResult): ExportHead {

@@ -1,3 +1,5 @@
+import type { Fork } from '../agents/message-graph.ts';
+import { forkOf } from '../rollouts/branch-columns.ts';
 import { factsOf, reasonOf, usageOf } from '../rollouts/rollout-columns.ts';
 import { type RolloutFacts, type RolloutUsage, UNPLAYED } from '../rollouts/rollout.ts';
 import type { WireResult } from '../schemas/results.ts';
@@ -16,12 +18,15 @@ export interface RecordedRollout extends RolloutFacts {
   readonly ignoredStops?: number;
   /** Tokens of the attempts before the last; absent if there are none. */
   readonly repeatedUsage?: RolloutUsage;
+  /** Where and why its branches left others; absent if none did. */
+  readonly forks?: readonly Fork[];
   /** The time at which it was scored, in milliseconds since the epoch. */
   readonly endedAtMs: number;
 }
 
 export function recordedRollout(result: WireResult): RecordedRollout {
-  const { error, clean_up_error: cleanUpError, metric_errors: metricErrors, timing } = result;
+  const { error, clean_up_error: cleanUpError, metric_errors: metricErrors, timing, branches = [] } = result;
+  const forks = branches.map(({ fork }) => forkOf(fork)).filter((fork) => fork !== null);
   return {
     ...factsOf(result),
     metrics: recordedMetrics(result),
@@ -33,6 +38,7 @@ export function recordedRollout(result: WireResult): RecordedRollout {
     ...(result.guessed_stops === undefined ? {} : { guessedStops: result.guessed_stops }),
     ...(result.ignored_stops === undefined ? {} : { ignoredStops: result.ignored_stops }),
     ...(result.repeated_usage === undefined ? {} : { repeatedUsage: usageOf(result.repeated_usage) }),
+    ...(forks.length === 0 ? {} : { forks }),
     endedAtMs: (timing.start_time + timing.total) * 1000,
   };
 }

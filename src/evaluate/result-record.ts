@@ -1,5 +1,7 @@
 /** A rollout as the lines of a run's files. */
 import type { Row } from '../core/dataset.ts';
+import type { TextSegment } from '../core/rubric.ts';
+import { branchColumns, toolColumns } from '../rollouts/branch-columns.ts';
 import { completionMessages, wireMessage } from '../rollouts/message-columns.ts';
 import { bufferColumns, factColumns, usageColumns } from '../rollouts/rollout-columns.ts';
 import type { Rollout, RolloutTiming } from '../rollouts/rollout.ts';
@@ -49,6 +51,7 @@ function v0Columns<R extends Row>(rollout: Rollout<R>, metrics: WireResult['metr
 }
 
 function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: RecordOptions) {
+  const branches = branchColumns(rollout);
   return {
     ...factColumns(rollout),
     ...turnsOfGenerations(rollout.generations, null),
@@ -58,12 +61,13 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
     cut_observations: rollout.cutObservations,
     turn_format: rollout.turnFormat,
     scored_with: rollout.scoredWith,
-    ...(rollout.tools.length === 0 ? {} : { tools: rollout.tools.map(({ name, description, parameters }) => ({ name, description, parameters })) }),
+    ...(rollout.tools.length === 0 ? {} : { tools: toolColumns(rollout.tools) }),
+    ...(branches === null ? {} : { branches }),
     ...(rollout.metricErrors === undefined ? {} : { metric_errors: byName(rollout.metricErrors, redaction) }),
     ...countColumn('guessed_stops', rollout.generations.filter(({ stopIsGuess }) => stopIsGuess === true).length),
     ...countColumn('ignored_stops', rollout.generations.filter(({ stopWasIgnored }) => stopWasIgnored === true).length),
     ...(rollout.cleanUpError === null ? {} : { clean_up_error: redaction.text(rollout.cleanUpError.chain) }),
-    segments: rollout.segments.map(({ kind, text, reasoning }) => ({ kind, text, ...(reasoning === undefined ? {} : { reasoning }) })),
+    segments: rollout.segments.map(segmentColumns),
     generations: rollout.generations.map((g) => ({
       finish: g.finish,
       stop_reason: g.stopReason,
@@ -79,15 +83,24 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
   };
 }
 
+function segmentColumns({ kind, text, reasoning, messages = [] }: TextSegment): WireResult['segments'][number] {
+  // Else a reader would take its messages up to one of the assistant, which begins a turn.
+  const isCounted = kind !== 'model' && messages.some(({ role }) => role === 'assistant');
+  return { kind, text, ...(reasoning === undefined ? {} : { reasoning }), ...(isCounted ? { message_count: messages.length } : {}) };
+}
+
 /** A column that is absent where there is nothing to count. */
 function countColumn<const N extends string>(name: N, count: number): { readonly [name in N]?: number } {
   return count === 0 ? {} : ({ [name]: count } as { readonly [name in N]?: number });
 }
 
-/** The line of `tokens.jsonl`; null for a chat policy and for a rollout that failed before its rewards, which cannot be scored later. */
-export function tokensRecord<R extends Row>({ rolloutId, branches: [branch], error }: Rollout<R>): WireTokens | null {
-  const tokens = branch?.tokens ?? null;
-  return tokens === null || (error !== null && error.phase !== 'scoring') ? null : { rollout_id: rolloutId, ...bufferColumns(tokens) };
+/** The lines of `tokens.jsonl`, one for each branch; none for a chat policy and for a rollout that failed before its rewards, which cannot be scored later. */
+export function tokensRecords<R extends Row>({ rolloutId, branches, error }: Rollout<R>): WireTokens[] {
+  if (error !== null && error.phase !== 'scoring') return [];
+  return branches.flatMap(({ tokens, parent }, branch) => {
+    if (tokens === null) return [];
+    return [{ rollout_id: rolloutId, ...(branches.length === 1 ? {} : { branch, parent }), ...bufferColumns(tokens) }];
+  });
 }
 
 export function wireError({ error }: Pick<Rollout, 'error'>, redaction: Redaction): WireResult['error'] {

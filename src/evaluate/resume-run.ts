@@ -103,7 +103,7 @@ function settled(sessions: RunState['sessions'], kept: readonly RecordedRollout[
 }
 
 interface RecoverOptions {
-  /** A finished rollout is kept only with its tokens. */
+  /** A finished rollout is kept only with the tokens of all of its branches. */
   readonly needsTokens: boolean;
   /** Size of the groups that were scored together; a rollout is kept only if its whole group finished. 1 if each was scored alone. */
   readonly membersPerGroup: number;
@@ -131,15 +131,18 @@ interface Recovered {
 async function recoverRun(directory: string, { needsTokens, membersPerGroup, isChanged }: RecoverOptions): Promise<Recovered> {
   await removeTemporaryFiles(directory);
   const files = runFiles(directory);
-  const tokens = new Map<string, Line>();
-  const tokenFile = await readRecords(files.tokens, TokensSchema, (record, line) => tokens.set(record.rollout_id, withoutText(line)));
+  const tokens = new Map<string, Map<number, Line>>();
+  const tokenFile = await readRecords(files.tokens, TokensSchema, ({ rollout_id: id, branch = 0 }, line) => {
+    const lines = tokens.get(id) ?? new Map<number, Line>();
+    tokens.set(id, lines.set(branch, withoutText(line)));
+  });
   const tools = new SharedTools();
   const found = new Map<string, { rollout: RecordedRollout; line: Line; hasChanged: boolean }>();
   const droppedTokens = new Spending();
   const resultFile = await readRecords(files.results, ResultSchema, (record, line) => {
     tools.add(record);
     const rollout = recordedRollout(record);
-    const isFinished = rollout.error === null && (!needsTokens || tokens.has(rollout.rolloutId));
+    const isFinished = rollout.error === null && (!needsTokens || hasEveryBranch(tokens.get(rollout.rolloutId), record));
     if (isFinished) found.set(rollout.rolloutId, { rollout, line: withoutText(line), hasChanged: isChanged(record) });
     else droppedTokens.addRollout(rollout);
   });
@@ -158,7 +161,7 @@ async function recoverRun(directory: string, { needsTokens, membersPerGroup, isC
   for (const { rollout } of incomplete) droppedTokens.addRollout(rollout);
 
   const keptIds = new Set(kept.map(({ rollout }) => rollout.rolloutId));
-  const keptTokens = [...tokens].filter(([id]) => keptIds.has(id)).map(([, line]) => line);
+  const keptTokens = [...tokens].filter(([id]) => keptIds.has(id)).flatMap(([, lines]) => [...lines.values()]);
   // Tokens last: a crash in between leaves tokens without a result, which the next resume drops, but never a result without its tokens.
   if (!resultFile.endsWhole || kept.length < resultFile.lines)
     await keepLines(
@@ -173,6 +176,10 @@ async function recoverRun(directory: string, { needsTokens, membersPerGroup, isC
     tools,
     droppedTokens,
   };
+}
+
+function hasEveryBranch(lines: ReadonlyMap<number, unknown> = new Map(), { branches }: WireResult): boolean {
+  return Array.from({ length: branches?.length ?? 1 }, (_, branch) => lines.has(branch)).every(Boolean);
 }
 
 /** The place of a line without its text. */

@@ -85,7 +85,8 @@ export async function readRecords<T extends RecordSchema>(
         `Line ${line.number} of ${shownAs} has ${foreign}. Restore the file, or delete the line, so that -R plays the rollout again.`,
       );
     lines += 1;
-    if (!ids.isNew(parsed.value.rollout_id, line)) continue;
+    const { branch = 0 } = parsed.value as { readonly branch?: number };
+    if (!ids.isNew(parsed.value.rollout_id, line, { branch })) continue;
     records += 1;
     const pending = visit(parsed.value, line);
     if (pending instanceof Promise) await pending;

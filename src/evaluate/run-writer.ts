@@ -14,7 +14,7 @@ import type { RunCost } from '../schemas/run-cost.ts';
 import { runCost } from './run-cost.ts';
 import { resultEncoder, tokensLine, type WireResult } from '../schemas/results.ts';
 import type { Redaction } from './redaction.ts';
-import { resultRecord, tokensRecord } from './result-record.ts';
+import { resultRecord, tokensRecords } from './result-record.ts';
 import { transportSettings } from '../transport/transport-settings.ts';
 import { runFiles, writeMetadata } from './run-files.ts';
 import { type RunState, runMetadata } from './run-metadata.ts';
@@ -163,8 +163,8 @@ export class RunWriter<R extends Row> {
     const options = { ...this.#options, metricNames: this.#options.environment.rubric.names, redaction: this.#redaction };
     const result = resultRecord(rollout, options);
     // The result last: a recorded result then always has its tokens, calls and trace, and those without a result are ignored.
-    const tokens = tokensRecord(rollout);
-    if (this.#files.tokens && tokens !== null) this.#files.tokens.append([tokensLine(tokens)]);
+    const tokens = tokensRecords(rollout);
+    if (this.#files.tokens && tokens.length > 0) this.#files.tokens.append(tokens.map(tokensLine));
     const played = playedLine(rollout, this.#redaction);
     if (played !== null) this.#files.played.append([JSON.stringify(played)]);
     this.#files.asked?.record([rollout]);

@@ -3,11 +3,13 @@ import type { Row } from '../core/dataset.ts';
 import { RewardError } from '../core/errors.ts';
 import type { AskedRecord } from '../core/model.ts';
 import type { TextSegment } from '../core/rubric.ts';
+import { savedBranches } from '../rollouts/branch-columns.ts';
 import { messageOf } from '../rollouts/message-columns.ts';
 import { factsOf } from '../rollouts/rollout-columns.ts';
 import type { Rollout } from '../rollouts/rollout.ts';
 import type { WirePlayedLine } from '../schemas/played-line.ts';
 import type { WireMessage, WireResult } from '../schemas/results.ts';
+import { segmentMessages } from '../schemas/segment-messages.ts';
 
 export interface SavedRollout<R extends Row> {
   readonly result: WireResult;
@@ -21,14 +23,15 @@ export interface SavedRollout<R extends Row> {
 export function savedRollout<R extends Row>({ result, row, played, asked }: SavedRollout<R>): Rollout<R> {
   const { timing } = result;
   const ms = (seconds: number) => seconds * 1000;
+  const segments = savedSegments(result);
   return {
     ...factsOf(result),
     row,
     prompt: result.prompt.map(messageOf),
     tools: result.tools ?? [],
     turnFormat: result.turn_format ?? 'chat',
-    segments: savedSegments(result),
-    branches: [],
+    segments,
+    branches: savedBranches(result, segments),
     stop: played?.stop_condition ?? result.stop_condition,
     reward: null,
     metrics: {},
@@ -69,36 +72,15 @@ function unsavedState(): Readonly<Record<string, unknown>> {
 
 /** The segments, with the messages of those that are not one plain message of their text: tool calls and their answers, images. */
 function savedSegments({ segments, completion }: WireResult): readonly TextSegment[] {
-  const blocks = messageBlocks(completion);
-  const ofModel = segments.filter(({ kind }) => kind === 'model').length;
-  // In continuation format the whole episode is one message.
-  const isConversation = blocks.filter(({ isModel }) => isModel).length === ofModel;
-  let next = 0;
-  return segments.map(({ kind, text, reasoning }): TextSegment => {
+  const ranges = segmentMessages(segments, completion);
+  return segments.map(({ kind, text, reasoning }, i): TextSegment => {
     const segment = { kind: kind as TextSegment['kind'], text, ...(reasoning === undefined ? {} : { reasoning }) };
-    if (!isConversation || kind === 'prefill') return segment;
-    const block = blocks[next];
-    if (block === undefined || block.isModel !== (kind === 'model')) return segment;
-    next += 1;
-    const [only, ...more] = block.messages;
-    const isPlain = more.length === 0 && only!.tool_calls === undefined && only!.tool_call_id === undefined && only!.parts === undefined;
-    return isPlain ? segment : { ...segment, messages: block.messages.map(messageOf) };
+    const messages = ranges === null ? [] : completion.slice(ranges[i]!.start, ranges[i]!.end);
+    const isPlain = messages.length <= 1 && messages.every((message) => isPlainMessage(message, kind === 'model' ? 'assistant' : 'user'));
+    return isPlain ? segment : { ...segment, messages: messages.map(messageOf) };
   });
 }
 
-interface Block {
-  readonly isModel: boolean;
-  readonly messages: WireMessage[];
-}
-
-/** Every turn of the assistant, and everything that the environment wrote between two of them. */
-function messageBlocks(completion: readonly WireMessage[]): Block[] {
-  const blocks: Block[] = [];
-  for (const message of completion) {
-    const isModel = message.role === 'assistant';
-    const last = blocks.at(-1);
-    if (last === undefined || isModel || last.isModel) blocks.push({ isModel, messages: [message] });
-    else last.messages.push(message);
-  }
-  return blocks;
+function isPlainMessage({ role, tool_calls: calls, tool_call_id: call, parts }: WireMessage, writer: string): boolean {
+  return role === writer && calls === undefined && call === undefined && parts === undefined;
 }

@@ -1,5 +1,6 @@
 /** The figures of recorded rollouts. Pure: the same rollouts in the same order give the same summary. */
 import { IMAGE_MARK } from '../core/message.ts';
+import { forkFigures } from '../rollouts/fork-figures.ts';
 import type { WireAskedLine } from '../schemas/asked-line.ts';
 import type { WireMessage, WireResult } from '../schemas/results.ts';
 import type { Estimate, SampleTranscript, Summary } from '../schemas/summary.ts';
@@ -47,6 +48,7 @@ export function figures(rollouts: readonly RecordedRollout[], options: FiguresOp
     errors: tally(failed.map((r) => r.error!.type)),
     ...reasons(failed),
     errorExamples: Object.fromEntries(failed.toReversed().map((r) => [r.error!.type, r.error!.message])),
+    ...forkFigures(rollouts),
     tokens: tokenTotals(rollouts),
     prefixBreaks: failed.filter((r) => r.error!.type === 'PrefixBreakError').length,
     passAtK: passes.atK,

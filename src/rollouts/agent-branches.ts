@@ -2,6 +2,7 @@
  * Cuts the tree of an agent's conversations into branches, the sequences that are trained and exported. Every sampled token is in exactly one branch with mask 1: the first
  * that holds it. The order depends on what was said and on what waited for what, not on which of two requests of the same moment arrived first.
  */
+import type { Fork } from '../agents/message-graph.ts';
 import { markedText, type Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import { TokenBuffer } from '../core/token-buffer.ts';
@@ -20,7 +21,8 @@ export function branchesOf({ graph }: Pick<AgentSession, 'graph'>): readonly Bra
     if (first === -1) continue;
     const parent = first === 0 ? null : owners.get(turns[first - 1]!)!;
     for (const node of turns.slice(first)) owners.set(node, branches.length);
-    branches.push(branchOf(path, turns[first]!, parent));
+    const fork = branches.length === 0 ? null : forkOf(turns[first]!);
+    branches.push(branchOf(path, turns[first]!, { parent, fork }));
   }
   return branches;
 }
@@ -72,10 +74,21 @@ function answered(node: AgentNode): readonly SessionTurn[] {
   return found;
 }
 
-function branchOf(path: readonly AgentNode[], first: AgentNode, parent: number | null): Branch {
+/** Why a branch left the others. Of two requests of the same moment the later one has the reason, although its branch may come first. */
+function forkOf(first: AgentNode): Fork | null {
+  let fork = first.turn!.fork;
+  for (let node = first; node.parent !== null; node = node.parent) {
+    const { depth, turns, given } = node.parent;
+    const others = [...turns, ...given.values()].filter((other) => other !== node);
+    fork ??= others.flatMap(answered).find((turn) => turn.fork?.at === depth)?.fork ?? null;
+  }
+  return fork;
+}
+
+function branchOf(path: readonly AgentNode[], first: AgentNode, { parent, fork }: Pick<Branch, 'parent' | 'fork'>): Branch {
   const at = path.indexOf(first);
   const own = path.slice(at);
-  const { request, fork, role } = first.turn!;
+  const { request, role } = first.turn!;
   return {
     parent,
     fork,

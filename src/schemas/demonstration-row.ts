@@ -4,7 +4,7 @@
  */
 import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
-import { placedPicture } from './rollout-columns.ts';
+import { branchPlace, placedPicture } from './rollout-columns.ts';
 import { turnColumns } from './turn-columns.ts';
 import { MOST_WEIGHT } from './messages-v1.ts';
 import { anyOf, choice, closed, filledListOf, flag, listOf, number, object, text, textOrNull, textOrNumber, tokenIds } from './json-schema.ts';
@@ -39,6 +39,9 @@ export const TokensRowSchema = object(
     weights: listOf(weight),
     tokenizer_hash: textOrNull,
     run_name: text,
+    /** Of a rollout that has several branches, with a row for each. */
+    rollout_id: text,
+    ...branchPlace,
     ...turnColumns,
     images: listOf(closed(placedPicture)),
   },

@@ -27,11 +27,14 @@ import {
 } from './json-schema.ts';
 import { RoleStatsSchema } from './role-stats.ts';
 import {
+  branchFacts,
+  branchPlace,
   finish,
   logProbsMode,
   messageCalls,
   optionalColumns,
   optionalTokenColumns,
+  ownOfBranch,
   picture,
   recordColumns,
   tokenColumns,
@@ -54,6 +57,27 @@ export type WireMessage = XStatic<typeof WireMessageSchema>;
 
 const span = object({ start: number, end: number, duration: number });
 const tools = listOf(object({ name: text, description: text, parameters: json }));
+
+/** A branch of a rollout that has several. Its segments and generations are the next ones of the record's. */
+const branch = object(
+  {
+    ...branchFacts,
+    segments: count,
+    generations: count,
+    /** All tokens of its sequence, and those that the policy sampled in it; null in chat mode. */
+    tokens: countOrNull,
+    sampled_tokens: countOrNull,
+  },
+  {
+    ...ownOfBranch,
+    /** Its prompt is the first messages of an earlier branch, prompt and completion, followed by `prompt`; null if no other begins in the same way. Both are absent for the first. */
+    begins_with: nullable(object({ branch: count, messages: count })),
+    prompt: listOf(WireMessageSchema),
+    /** Absent if it was offered those of the first. */
+    tools,
+  },
+);
+export type WireBranch = XStatic<typeof branch>;
 
 /** One line of `results.jsonl`. The schema is open because metrics also appear as separate columns, as do state columns. */
 export const ResultSchema = object(
@@ -122,6 +146,8 @@ export const ResultSchema = object(
     ignored_stops: count,
     /** Tools that it was offered natively. */
     tools,
+    /** The sequences that it consists of, if there are several. */
+    branches: listOf(branch),
     /** The reasons why metrics are null, by name; the rollout counts all the same. */
     metric_errors: byName(text),
     /** The reason why the episode's clean-up failed; the rollout counts all the same. */
@@ -136,8 +162,8 @@ export function resultEncoder(metricNames: readonly string[]): (result: WireResu
   return encodeWithFloats({ ...ResultSchema, properties: { ...metrics, ...ResultSchema.properties } });
 }
 
-/** One line of `tokens.jsonl`: a finished rollout of a token policy. The arrays are parallel. */
-export const TokensSchema = object({ rollout_id: text, ...tokenColumns }, optionalTokenColumns);
+/** One line of `tokens.jsonl`: a finished rollout of a token policy, or a branch of one that has several. The arrays are parallel. */
+export const TokensSchema = object({ rollout_id: text, ...tokenColumns }, { ...branchPlace, ...optionalTokenColumns });
 export type WireTokens = XStatic<typeof TokensSchema>;
 
 export const tokensLine = encodeWithFloats(TokensSchema);

@@ -1,5 +1,5 @@
 /** The columns that all records of a rollout share: `results.jsonl`, `tokens.jsonl`, the rollouts of a training run, `asked.jsonl` and exports. */
-import { choice, count, countOrNull, flag, listOf, numberOrNull, object, text } from './json-schema.ts';
+import { choice, count, countOrNull, flag, listOf, nullable, number, numberOrNull, object, text } from './json-schema.ts';
 
 export const rolloutColumns = {
   rollout_id: text,
@@ -19,7 +19,16 @@ export const recordColumns = {
   policy_version: count,
   model: text,
   num_turns: count,
-  segments: listOf(object({ kind: text, text }, { reasoning: text })),
+  segments: listOf(
+    object(
+      { kind: text, text },
+      {
+        reasoning: text,
+        /** Number of its messages in `completion`; absent unless the policy did not write one of them that has the role of the assistant. */
+        message_count: count,
+      },
+    ),
+  ),
 } as const;
 
 export const optionalColumns = {
@@ -61,6 +70,30 @@ export const optionalTokenColumns = {
   /** The images of the prompt and the observations, in order; absent without any. */
   images: listOf(object(placedPicture)),
 } as const;
+
+/** Absent for a rollout of one branch. */
+export const branchPlace = {
+  /** From 0 up. */
+  branch: count,
+  /** The branch that holds the turns with which its prompt begins; null if it shares no turn of the policy with another. */
+  parent: countOrNull,
+} as const;
+
+/** Why the messages of a branch left those of another. */
+export const fork = object({
+  /** `tools`, `system`, `history`, `retry` or `sample`. */
+  kind: text,
+  /** Number of messages in common. */
+  at: count,
+  /** What differs, in one line. */
+  difference: text,
+});
+
+/** Columns of a branch in all files. */
+export const branchFacts = { parent: branchPlace.parent, /** Null for the first. */ fork: nullable(fork) } as const;
+
+/** Absent where they are the rollout's. */
+export const ownOfBranch = { role: text, reward: number } as const;
 
 export const finish = choice('stop', 'length');
 export const logProbsMode = choice('raw', 'processed', 'unknown', 'none');

@@ -6,7 +6,7 @@ import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
 import { byName, closed, count, listOf, number, only, text, textOrNull, textOrNumber } from './json-schema.ts';
 import { isLogProb, isTokenId } from './log-prob-range.ts';
-import { logProbsMode, optionalColumns, placedPicture, rolloutColumns, tokenColumns, tokenSegment } from './rollout-columns.ts';
+import { branchPlace, logProbsMode, optionalColumns, placedPicture, rolloutColumns, tokenColumns, tokenSegment } from './rollout-columns.ts';
 import { anySampling } from './sampling-columns.ts';
 import { sampledPlaces, turnColumns, turnProblem } from './turn-columns.ts';
 
@@ -24,7 +24,16 @@ export const RolloutExportSchema = closed(
     logprobs_mode: logProbsMode,
     tokenizer_hash: textOrNull,
   },
-  { run_name: text, ...optionalColumns, ...turnColumns, images: listOf(closed(placedPicture)) },
+  {
+    run_name: text,
+    ...optionalColumns,
+    /** Of a rollout that has several branches, with a line for each: `rollout_id` is the same in all. */
+    ...branchPlace,
+    /** The branch's own reward, if the environment gives one; `reward` is the rollout's. */
+    branch_reward: number,
+    ...turnColumns,
+    images: listOf(closed(placedPicture)),
+  },
 );
 export type RolloutExport = XStatic<typeof RolloutExportSchema>;
 
@@ -34,6 +43,8 @@ export const exportLine = encodeWithFloats(RolloutExportSchema);
 /** Checks the rules that JSON Schema cannot express: that lengths, nulls and segments agree. Null if they do. */
 export function exportProblem(rollout: RolloutExport): string | null {
   const { token_ids: ids, loss_mask: mask, logprobs, segments, prompt_length: promptLength } = rollout;
+  const misplaced = branchProblem(rollout);
+  if (misplaced !== null) return misplaced;
   if (mask.length !== ids.length) return `loss_mask has ${mask.length} items for ${ids.length} tokens`;
   if (logprobs.length !== ids.length) return `logprobs has ${logprobs.length} items for ${ids.length} tokens`;
   if (mask[0] === 1) return 'loss_mask[0] is 1, but nothing predicts the first token';
@@ -60,4 +71,9 @@ export function exportProblem(rollout: RolloutExport): string | null {
   const prompt = segments[0]?.kind === 'prompt' ? segments[0].end : 0;
   if (prompt !== promptLength) return `prompt_length is ${promptLength} for a prompt of ${prompt} tokens`;
   return turnProblem(rollout, sampledPlaces(mask));
+}
+
+function branchProblem({ branch, parent }: RolloutExport): string | null {
+  if ((branch === undefined) !== (parent === undefined)) return `it has ${branch === undefined ? 'parent but no branch' : 'branch but no parent'}`;
+  return branch !== undefined && typeof parent === 'number' && parent >= branch ? `parent is ${parent} for branch ${branch}` : null;
 }

@@ -28,6 +28,15 @@ export interface SampleTranscript {
   readonly stopCondition: string | null;
 }
 
+export interface ForkFigures {
+  /** Recorded rollouts with a fork. */
+  readonly rollouts: number;
+  /** Their share of the recorded rollouts. */
+  readonly share: number;
+  /** By kind, most frequent first: the number of forks, and what differed at the first of them. */
+  readonly kinds: Readonly<Record<string, { readonly count: number; readonly example: string }>>;
+}
+
 /** The figures of a run, as `vf-eval --json` prints them, with names in camelCase. */
 export interface Summary {
   /** The run's name for people; absent if it has none. */
@@ -76,6 +85,8 @@ export interface Summary {
   readonly guessedStops: number;
   /** Rollouts in which a prompt did not extend the previous one. */
   readonly prefixBreaks: number;
+  /** Where conversations of agents left what had been said, so that one rollout became several sequences; absent if none did. */
+  readonly forks?: ForkFigures;
   /** Costs and times of the models other than the policy, by role; absent if none was called. */
   readonly roles?: Readonly<Record<string, RoleStats>>;
   /** In US dollars; absent if every model runs in this process. */
@@ -97,7 +108,7 @@ export interface Summary {
 }
 
 /** Keys of these objects are names from elsewhere, or contents. */
-const NAMED = ['metrics', 'tasks', 'stopConditions', 'errors', 'errorReasons', 'errorExamples', 'passAtK', 'passAllK', 'answer'];
+const NAMED = ['metrics', 'tasks', 'kinds', 'stopConditions', 'errors', 'errorReasons', 'errorExamples', 'passAtK', 'passAllK', 'answer'];
 
 /** The summary as JSON: the same fields in snake_case. The keys of `pass_at_k` and `pass_all_k` are values of k. */
 export function summaryToWire(summary: Summary): Record<string, unknown> {

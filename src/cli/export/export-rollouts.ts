@@ -67,7 +67,8 @@ function nothingToWrite(counts: ExportCounts, { directory, step, minReward }: As
 
 function describe(counts: ExportCounts, output: string): string {
   const of = counts.name === null ? '' : ` of "${counts.name}"`;
-  return `vf-export: ${plural(counts.exported, 'rollout')}${of} written to ${isStdout(output) ? 'stdout' : output}${leftOut(counts)}`;
+  const lines = counts.branches === undefined ? '' : `, ${plural(counts.branches, counts.branches === 1 ? 'branch' : 'branche')},`;
+  return `vf-export: ${plural(counts.exported, 'rollout')}${of}${lines} written to ${isStdout(output) ? 'stdout' : output}${leftOut(counts)}`;
 }
 
 /** Empty if every rollout was written. */

@@ -2,8 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import type { Sampling } from '../../clients/policy-client.ts';
 import type { Played, Rollout } from '../../rollouts/rollout.ts';
+import { branchFactColumns, ownColumns } from '../../rollouts/branch-columns.ts';
 import { turnsOfGenerations } from '../../rollouts/turns-of-generations.ts';
-import type { WireCall, WireDelta, WireNode, WireRunReply, WireTask, WireTraceFields } from '../../schemas/verifiers-wire/episode.ts';
+import type { WireCall, WireDelta, WireNode, WireRunReply, WireTask, WireTool, WireTraceFields } from '../../schemas/verifiers-wire/episode.ts';
+import { toolsOnWire } from './trace-nodes.ts';
 
 export interface EpisodeRecordOptions {
   readonly environmentId: string;
@@ -88,7 +90,7 @@ function traceFields(rollout: RecordedRun, { weights, redact }: EpisodeRecordOpt
   const { error, stop, row, policy, rolloutId, isTruncated, isCut, timing } = rollout;
   return {
     agent: { config: { model: policy.model }, name: 'agent', trainable: true },
-    tools: rollout.tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
+    tools: offeredTools(rollout),
     ...scores(rollout, weights),
     info: {
       rollout_id: rolloutId,
@@ -97,6 +99,7 @@ function traceFields(rollout: RecordedRun, { weights, redact }: EpisodeRecordOpt
       is_truncated: isTruncated,
       is_cut: isCut,
       ...turnsOfGenerations(rollout.generations, null),
+      ...branchInfo(rollout),
       ...(rollout.metricErrors === undefined
         ? {}
         : { metric_errors: Object.fromEntries(Object.entries(rollout.metricErrors).map(([name, text]) => [name, redact(text)])) }),
@@ -108,6 +111,19 @@ function traceFields(rollout: RecordedRun, { weights, redact }: EpisodeRecordOpt
     is_timeout: isTimeout(error),
     timing: timingOf(timing),
   };
+}
+
+/** Those of all branches; of two of one name the later one, as in verifiers. */
+function offeredTools({ tools, branches }: RecordedRun): readonly WireTool[] {
+  return [
+    ...new Map([tools, ...branches.map((branch) => branch.tools)].flatMap((some) => toolsOnWire(some).map((tool) => [tool.name, tool]))).values(),
+  ];
+}
+
+/** Of each branch what it left and why, and the number of its own turns, which are the next sampled nodes. */
+function branchInfo({ branches }: RecordedRun): Readonly<Record<string, unknown>> {
+  if (branches.length < 2) return {};
+  return { branches: branches.map((branch) => ({ ...branchFactColumns(branch), ...ownColumns(branch), turns: branch.generations.length })) };
 }
 
 /** Rewards whose weighted sum is the reward, and metrics. */

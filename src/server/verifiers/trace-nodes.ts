@@ -1,22 +1,34 @@
 /**
- * A rollout as a graph of messages, here a single path: each message with the tokens that it adds, so that the tokens of the path are exactly those of the
- * buffer. A turn of the policy has the tokens that were given before it sampled (mask false), then those that it sampled. The prompt's tokens are on its last
- * message, and those between two turns on the last message between them, because a chat template renders them as one.
+ * A rollout as a tree of messages: each message with the tokens that it adds, so that the tokens and masks of the path of a branch are exactly those of its buffer. A turn of
+ * the policy has the tokens that were given before it sampled (mask false), then those that it sampled. The prompt's tokens are on its last message, and those between two turns
+ * on the last message between them, because a chat template renders them as one. Branches share the given messages with which they begin. A turn of another branch is a given
+ * message in the path of this one: in verifiers a shared node would be trained once for each path.
  */
 import { contentText, type Message } from '../../core/message.ts';
 import type { TextSegment } from '../../core/rubric.ts';
 import type { TokenBuffer } from '../../core/token-buffer.ts';
-import type { Rollout } from '../../rollouts/rollout.ts';
+import type { Branch, Rollout } from '../../rollouts/rollout.ts';
 import type { WireMessage, WireNode, WireTool } from '../../schemas/verifiers-wire/episode.ts';
 
-export type TracedRollout = Pick<Rollout, 'prompt' | 'tools' | 'segments' | 'branches' | 'isCut' | 'generations'>;
+export type TracedRollout = Pick<Rollout, 'prompt' | 'tools' | 'branches' | 'isCut'>;
 
-/** Each generation is a node with `sampled: true`, in order. */
-export function traceNodes({ prompt, tools, segments, branches, isCut, generations }: TracedRollout): readonly WireNode[] {
-  const path = new Path(tools.map(({ name, description, parameters }) => ({ name, description, parameters })));
+/** Each generation is a node with `sampled: true`, in order. The last node of each branch's path is a leaf. */
+export function traceNodes({ prompt, tools, branches, isCut }: TracedRollout): readonly WireNode[] {
+  const nodes: WireNode[] = [];
+  for (const branch of branches) addPath(nodes, branch, isCut);
+  if (branches.length === 0) addPath(nodes, { prompt, tools, segments: [], generations: [], tokens: null }, isCut);
+  return nodes;
+}
+
+function addPath(
+  nodes: WireNode[],
+  { prompt, tools, segments, tokens, generations }: Pick<Branch, 'prompt' | 'tools' | 'segments' | 'tokens' | 'generations'>,
+  isCut: boolean,
+): void {
+  const path = new Path(nodes, toolsOnWire(tools));
   // The policy did not see the tokens of a cut rollout as they are in the buffer, so no trainer may train on them.
-  const reader = new TokenReader(isCut ? null : (branches[0]?.tokens ?? null));
-  path.give(prompt.map(wireMessage), reader.given('prompt'));
+  const reader = new TokenReader(isCut ? null : tokens);
+  path.begin(prompt.map(wireMessage), reader.given('prompt'));
   let prefill = '';
   let before: number[] = [];
   let turn = 0;
@@ -34,15 +46,33 @@ export function traceNodes({ prompt, tools, segments, branches, isCut, generatio
   before.push(...reader.given(null));
   // The policy failed to continue it.
   if (prefill !== '' || before.length > 0) path.give([{ role: 'assistant', content: prefill }], before);
-  return path.nodes;
+}
+
+export function toolsOnWire(tools: Branch['tools']): readonly WireTool[] {
+  return tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
 }
 
 class Path {
-  readonly nodes: WireNode[] = [];
+  readonly #nodes: WireNode[];
   readonly #tools: readonly WireTool[];
+  #last: number | null = null;
 
-  constructor(tools: readonly WireTool[]) {
+  constructor(nodes: WireNode[], tools: readonly WireTool[]) {
+    this.#nodes = nodes;
     this.#tools = tools;
+  }
+
+  /** The prompt, from the first message on that no other path begins with in the same place. */
+  begin(messages: readonly WireMessage[], ids: readonly number[]): void {
+    let [shared, at] = [0, 0];
+    for (; shared < messages.length; shared++) {
+      const rest = shared === messages.length - 1 ? ids.slice(at) : null;
+      const next = this.#nodes.findIndex((node) => this.#isSame(node, messages[shared]!, rest ?? ids.slice(at, at + node.token_ids.length)));
+      if (next === -1) break;
+      this.#last = next;
+      at += this.#nodes[next]!.token_ids.length;
+    }
+    this.give(messages.slice(shared), ids.slice(at));
   }
 
   give(messages: readonly WireMessage[], ids: readonly number[]): void {
@@ -53,10 +83,18 @@ class Path {
     this.#add(message, true, before, sample);
   }
 
+  /** True for a given message that follows the path so far. */
+  #isSame(node: WireNode, message: WireMessage, ids: readonly number[]): boolean {
+    if (node.parent !== this.#last || node.sampled || node.message.content !== message.content) return false;
+    if (node.token_ids.length !== ids.length || node.token_ids.some((id, i) => id !== ids[i])) return false;
+    const text = (given: WireMessage, tools: readonly WireTool[] = []) => JSON.stringify([given, tools]);
+    return text(node.message, node.tools) === text(message, this.#last === null ? this.#tools : []);
+  }
+
   #add(message: WireMessage, sampled: boolean, given: readonly number[], { ids, logProbs }: Sample): void {
-    const isRoot = this.nodes.length === 0;
-    this.nodes.push({
-      parent: isRoot ? null : this.nodes.length - 1,
+    const isRoot = this.#last === null;
+    this.#nodes.push({
+      parent: this.#last,
       message,
       sampled,
       token_ids: [...given, ...ids],
@@ -64,6 +102,7 @@ class Path {
       logprobs: logProbs,
       ...(isRoot && this.#tools.length > 0 ? { tools: this.#tools } : {}),
     });
+    this.#last = this.#nodes.length - 1;
   }
 }
 

@@ -9,6 +9,7 @@ import { ToolEnv } from '../../../src/core/tool-use.ts';
 import { runRollouts } from '../../../src/rollouts/run-rollouts.ts';
 import type { Rollout } from '../../../src/rollouts/rollout.ts';
 import type { WireNode } from '../../../src/schemas/verifiers-wire/episode.ts';
+import { branchedRollout } from '../../rollouts/branched-rollout.ts';
 import { traceNodes } from '../../../src/server/verifiers/trace-nodes.ts';
 
 interface ScriptedResponse {
@@ -186,6 +187,35 @@ describe('traceNodes', () => {
     expect([made!.name, JSON.parse(made!.arguments)]).toEqual(['look', { at: 'sky' }]);
     expect(nodes[3]!.message).toEqual({ role: 'tool', content: 'grey', tool_call_id: made!.id });
     expect(pathOf(nodes)).toEqual(bufferOf(rollout));
+  });
+
+  it.each(['tokens', 'chat'] as const)(
+    'has a path for each branch with exactly its tokens, masks and messages, and samples each turn once: %s',
+    async (kind) => {
+      const rollout = await branchedRollout({ kind });
+      const nodes = traceNodes(rollout);
+      const leaves = nodes.flatMap((_, i) => (nodes.some(({ parent }) => parent === i) ? [] : [i]));
+      const paths = leaves.map((leaf) => {
+        const path: WireNode[] = [];
+        for (let at: number | null = leaf; at !== null; at = nodes[at]!.parent) path.unshift(nodes[at]!);
+        return path;
+      });
+      expect(paths.map(pathOf)).toEqual(rollout.branches.map((branch) => bufferOf({ ...rollout, branches: [branch] })));
+      expect(paths.map((path) => path.map(({ message }) => message.role))).toEqual(
+        rollout.branches.map(({ prompt, segments }) => [
+          ...prompt.map(({ role }) => role),
+          ...segments.flatMap(({ kind: of, messages }) => messages?.map(({ role }) => role) ?? [of === 'model' ? 'assistant' : 'user']),
+        ]),
+      );
+      expect(nodes.filter(({ sampled }) => sampled)).toHaveLength(rollout.generations.length);
+      expect(nodes.filter(({ parent }) => parent === null).map(({ tools = [] }) => tools.length)).toEqual([1, 1, 0]);
+      expect(nodes.filter(({ message }) => message.content === 'Be brief.')).toHaveLength(1);
+    },
+  );
+
+  it('has the prompt of an agent that failed before the policy answered', async () => {
+    const rollout = await branchedRollout({ forks: false });
+    expect(traceNodes({ ...rollout, branches: [] }).map(({ message }) => message.content)).toEqual(['Be brief.', 'What is the capital of Peru?']);
   });
 
   it('has no tokens for a rollout whose context was cut', async () => {

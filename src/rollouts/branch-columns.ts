@@ -1,0 +1,98 @@
+/** The branches of a rollout as the files write them, and back. A rollout of one branch has no column of them. */
+import type { Fork, ForkKind } from '../agents/message-graph.ts';
+import { canonicalJson } from '../core/canonical-json.ts';
+import type { TextSegment } from '../core/rubric.ts';
+import type { ToolSpec } from '../core/tool-calls.ts';
+import type { WireBranch, WireMessage, WireResult } from '../schemas/results.ts';
+import { completionMessages, messageOf, wireMessage } from './message-columns.ts';
+import type { Branch, Rollout } from './rollout.ts';
+
+/** Null for a rollout of one branch, which its other columns describe. */
+export function branchColumns({ branches, turnFormat, tools }: Pick<Rollout, 'branches' | 'turnFormat' | 'tools'>): WireBranch[] | null {
+  if (branches.length < 2) return null;
+  const written: Conversation[] = [];
+  return branches.map((branch, i) => {
+    const prompt = branch.prompt.map(wireMessage);
+    const keys = prompt.map((message) => canonicalJson(message));
+    const { begins, rest } = i === 0 ? { begins: null, rest: 0 } : longest(written, keys);
+    const told = completionMessages({ segments: branch.segments, turnFormat, branches: [] });
+    written.push({ keys: [...keys, ...told.map((message) => canonicalJson(message))] });
+    return {
+      ...branchFactColumns(branch),
+      segments: branch.segments.length,
+      generations: branch.generations.length,
+      tokens: branch.tokens?.length ?? null,
+      sampled_tokens: branch.tokens?.sampledLength ?? null,
+      ...ownColumns(branch),
+      ...(i === 0 ? {} : { begins_with: begins, prompt: prompt.slice(rest) }),
+      ...(canonicalJson(branch.tools) === canonicalJson(tools) ? {} : { tools: toolColumns(branch.tools) }),
+    };
+  });
+}
+
+export function branchFactColumns({ parent, fork }: Pick<Branch, 'parent' | 'fork'>): Pick<WireBranch, 'parent' | 'fork'> {
+  return { parent, fork: fork === null ? null : { kind: fork.kind, at: fork.at, difference: fork.difference } };
+}
+
+export function ownColumns({ role, reward }: Pick<Branch, 'role' | 'reward'>): Pick<WireBranch, 'role' | 'reward'> {
+  return { ...(role === undefined ? {} : { role }), ...(reward === undefined ? {} : { reward: reward + 0 }) };
+}
+
+export function toolColumns(tools: readonly ToolSpec[]) {
+  return tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
+}
+
+/** A fork of a file, whose kind another version may have written. */
+export function forkOf(fork: WireBranch['fork']): Fork | null {
+  return fork === null ? null : { ...fork, kind: fork.kind as ForkKind };
+}
+
+interface Conversation {
+  /** Of its messages, prompt and completion. */
+  readonly keys: readonly string[];
+}
+
+/** The conversation that has most messages in common with a prompt, the first of equal ones. */
+function longest(written: readonly Conversation[], prompt: readonly string[]): { begins: { branch: number; messages: number } | null; rest: number } {
+  let begins: { branch: number; messages: number } | null = null;
+  for (const [branch, { keys }] of written.entries()) {
+    let messages = 0;
+    while (messages < prompt.length && keys[messages] === prompt[messages]) messages += 1;
+    if (messages > (begins?.messages ?? 0)) begins = { branch, messages };
+  }
+  return { begins, rest: begins?.messages ?? 0 };
+}
+
+/** The prompts of the branches of a record. A branch that begins with messages that the record lacks begins with those that it has. */
+export function branchPrompts<M>(
+  branches: readonly Pick<WireBranch, 'begins_with' | 'prompt'>[],
+  { prompt, told }: { readonly prompt: readonly M[]; /** Of each branch, after its prompt. */ readonly told: readonly (readonly M[])[] },
+  read: (message: WireMessage) => M,
+): readonly (readonly M[])[] {
+  const prompts: (readonly M[])[] = [];
+  for (const [i, { begins_with: begins, prompt: own }] of branches.entries()) {
+    const before = begins === null || begins === undefined ? [] : [...(prompts[begins.branch] ?? []), ...(told[begins.branch] ?? [])];
+    prompts.push(i === 0 && own === undefined ? prompt : [...before.slice(0, begins?.messages ?? 0), ...(own ?? []).map(read)]);
+  }
+  return prompts;
+}
+
+/** The branches of a record of which `segments` are those with their messages. Tokens and generations stay on file. */
+export function savedBranches(result: WireResult, segments: readonly TextSegment[]): readonly Branch[] {
+  const { branches = [], tools = [], turn_format: turnFormat = 'chat' } = result;
+  let at = 0;
+  const parts = branches.map((branch) => segments.slice(at, (at += branch.segments)));
+  const told = parts.map((part) => completionMessages({ segments: part, turnFormat, branches: [] }).map(messageOf));
+  const prompts = branchPrompts(branches, { prompt: result.prompt.map(messageOf), told }, messageOf);
+  return branches.map(({ parent, fork, role, reward, tools: own = tools }, i) => ({
+    parent,
+    fork: forkOf(fork),
+    prompt: prompts[i]!,
+    tools: own,
+    segments: parts[i]!,
+    generations: [],
+    tokens: null,
+    ...(role === undefined ? {} : { role }),
+    ...(reward === undefined ? {} : { reward }),
+  }));
+}
