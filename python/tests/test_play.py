@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import vf_search
+from vf_search.branches import assert_one_sequence
 
 from .test_environment import serve, shared, talk
 
@@ -18,6 +19,14 @@ def done_at(turn: int, sizes: list[int]) -> Callable[[list[Any]], list[Any]]:
         return [{"text": "done;" if each["turn"] == turn else "more;"} for each in turns]
 
     return sample
+
+
+class BranchesTest(unittest.TestCase):
+    def test_refuses_a_rollout_of_several_sequences_where_one_is_trained(self) -> None:
+        assert_one_sequence({"rollout_id": "0/0"})
+        with self.assertRaisesRegex(vf_search.VfSearchError, "0/0 consists of 3 sequences") as caught:
+            assert_one_sequence({"rollout_id": "0/0", "branches": [{}, {}]})
+        self.assertEqual(caught.exception.type, "BranchesError")
 
 
 class PlayTest(unittest.TestCase):

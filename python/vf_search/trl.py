@@ -13,6 +13,7 @@ from typing import Any
 from datasets import Dataset
 
 from . import Environment
+from .branches import assert_one_sequence
 from .trl_checks import Failures, check_tokenizer, message_of
 from .trl_rows import Duplicates, key_of, row_of, rows_of, rows_of_both
 from .trl_sampling import from_model, from_vllm
@@ -56,6 +57,8 @@ def rollout_func(
         for served, asked in requests.items():
             played.update(zip(asked, served.play(list(asked.values()), lambda turns: sample(trainer, turns), **known, **limits)))
         rollouts = [played[place] for place in range(len(prompts))]
+        for each in rollouts:
+            assert_one_sequence(each)
         failures.check(rollouts, trainer)
         columns = [_columns(each, trainer) for each in rollouts]
         return {name: [column[name] for column in columns] for name in columns[0]}

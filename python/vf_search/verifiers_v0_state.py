@@ -6,11 +6,14 @@ from typing import Any
 import verifiers as vf
 from verifiers.types import Response, ResponseMessage, TrajectoryStep, Usage
 
+from .branches import assert_one_sequence
+
 __all__ = ["ServedRubric", "fill_state"]
 
 
 def fill_state(state: vf.State, messages: list[dict[str, Any]], error: dict[str, Any] | None, **played: Any) -> None:
     """Writes a rollout of `vf-serve environment` into a State, a trajectory step for each turn of the model."""
+    assert_one_sequence(played)
     failure = None if error is None else (vf.InfraError if error["retryable"] else vf.Error)(f"{error['type']}: {error['message']}")
     said = [place for place, message in enumerate(messages) if place >= len(state["prompt"]) and message["role"] == "assistant"]
     state.update(completion=messages[said[0] :] if said else [], error=failure, is_completed=error is None, is_truncated=played["is_truncated"])

@@ -19,6 +19,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from verl.utils.profiler import simple_timer
 
 from . import Environment, VfSearchError
+from .branches import assert_one_sequence
 from .servers import Servers
 
 _SERVERS, _THREADS = Servers(), ThreadPoolExecutor(1024, "vf_search")
@@ -62,6 +63,7 @@ class VfSearchAgentLoop(AgentLoopBase):
         played, names = await loop.run_in_executor(_THREADS, play)
         if played["error"] is not None:
             raise VfSearchError(f"{row['example_id']}: {played['error']['type']}: {played['error']['message']}", type=played["error"]["type"])
+        assert_one_sequence(played)
         start = played["prompt_length"]
         if start > limits.prompt_length:
             raise VfSearchError(f"The prompt of {row['example_id']} has {start} tokens. Set data.max_prompt_length to at least {start}.")

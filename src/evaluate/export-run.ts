@@ -128,7 +128,8 @@ function waitingBranches({ generations, branches }: WireResult): WaitingBranch[]
 }
 
 /** Throws ConfigError if the tokens do not agree with each other or with the results. */
-function exportedBranch({ index: _, branches, ...head }: Waiting, tokens: WireTokens, path: string): RolloutExport {
+function exportedBranch(waiting: Waiting, tokens: WireTokens, path: string): RolloutExport {
+  const { index: _, branches, ...head } = waiting;
   const branch = branches[tokens.branch ?? 0];
   const lost = branch === undefined ? `they are of branch ${tokens.branch}, and its results have ${branches.length}` : null;
   const rollout = { ...exported(head, tokens), ...branch?.own, ...turnsOfGenerations(branch?.turns ?? [], sampledPlaces(tokens.loss_mask)) };

@@ -30,6 +30,12 @@ export function branchColumns({ branches, turnFormat, tools }: Pick<Rollout, 'br
   });
 }
 
+/** The branches, at least one: an agent that failed before the policy answered has its prompt alone. */
+export function branchesOrPrompt({ branches, prompt, tools }: Pick<Rollout, 'branches' | 'prompt' | 'tools'>): readonly [Branch, ...Branch[]] {
+  const [first, ...others] = branches;
+  return [first ?? { parent: null, fork: null, prompt, tools, segments: [], generations: [], tokens: null }, ...others];
+}
+
 export function branchFactColumns({ parent, fork }: Pick<Branch, 'parent' | 'fork'>): Pick<WireBranch, 'parent' | 'fork'> {
   return { parent, fork: fork === null ? null : { kind: fork.kind, at: fork.at, difference: fork.difference } };
 }

@@ -1,13 +1,13 @@
 /** Messages of a rollout as its files and the servers write them. */
 import { type ContentPart, contentText, type Message } from '../core/message.ts';
 import type { WireMessage } from '../schemas/results.ts';
-import type { Rollout } from './rollout.ts';
+import type { Branch, Rollout } from './rollout.ts';
 
 /**
  * The response as messages. In continuation format under a token policy the whole episode is one assistant turn and so is this; elsewhere turns
  * and observations are messages of their own.
  */
-export function completionMessages({ segments, turnFormat, branches }: Pick<Rollout, 'segments' | 'turnFormat' | 'branches'>): WireMessage[] {
+export function completionMessages({ segments, turnFormat, branches }: Completed): WireMessage[] {
   if (segments.length === 0) return [];
   if (turnFormat === 'continuation' && (branches[0]?.tokens ?? null) !== null)
     return [{ role: 'assistant', content: segments.map((s) => s.text).join('') }];
@@ -21,6 +21,10 @@ export function completionMessages({ segments, turnFormat, branches }: Pick<Roll
     } else messages.push(...(own === undefined ? [{ role: 'user', content: text }] : own.map(wireMessage)));
   }
   return messages;
+}
+
+interface Completed extends Pick<Rollout, 'segments' | 'turnFormat'> {
+  readonly branches: readonly Pick<Branch, 'tokens'>[];
 }
 
 export function wireMessage({ role, content, toolCalls, toolCallId }: Message): WireMessage {

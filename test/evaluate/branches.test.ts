@@ -3,8 +3,12 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { CommandContext } from '../../src/cli/command-line.ts';
+import { exportRollouts } from '../../src/cli/export/export-rollouts.ts';
 import type { Row } from '../../src/core/dataset.ts';
 import { ConfigError } from '../../src/core/errors.ts';
+import { exportRun, type ExportOptions } from '../../src/evaluate/export-run.ts';
+import { readRollouts } from '../../src/evaluate/read-rollouts.ts';
 import { figures } from '../../src/evaluate/summary.ts';
 import { recordedRollout } from '../../src/evaluate/recorded-rollout.ts';
 import { redactionOf } from '../../src/evaluate/redaction.ts';
@@ -14,6 +18,8 @@ import { readRecords } from '../../src/evaluate/run-records.ts';
 import { RunWriter } from '../../src/evaluate/run-writer.ts';
 import { savedRollout } from '../../src/evaluate/saved-rollout.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
+import type { TokensRow } from '../../src/schemas/demonstration-row.ts';
+import type { RolloutExport } from '../../src/schemas/rollout-export.ts';
 import { TokensSchema, type WireResult, type WireTokens } from '../../src/schemas/results.ts';
 import { branchedRollout } from '../rollouts/branched-rollout.ts';
 import { sumsEnvironment, sumsOptions } from './sums-world.ts';
@@ -115,6 +121,86 @@ describe('readRecords', () => {
     const error = await read(first, second, second!.replace('"loss_mask":[0', '"loss_mask":[1')).catch((caught: unknown) => caught);
     expect(error).toBeInstanceOf(ConfigError);
     expect((error as Error).message).toMatch(/Line 3 of \S+ repeats branch 1 of rollout "0\/0" of line 2 with other contents/);
+  });
+});
+
+describe('exportRun', () => {
+  const exported = async (of: ExportOptions = {}) => {
+    const lines: string[] = [];
+    const counts = await exportRun(directory, async (line) => void lines.push(line), of);
+    return { counts, lines, rollouts: lines.map((line) => JSON.parse(line) as RolloutExport) };
+  };
+
+  it('writes a line for each branch, in which exactly its own turns are learned, and counts rollouts and lines', async () => {
+    const rollout = await branched(0);
+    await written(rollout, await branchedRollout({ row: rows[1]!, forks: false }));
+    const { counts, lines, rollouts } = await exported();
+    expect(counts).toMatchObject({ exported: 2, branches: 7, withoutTokens: 0 });
+    expect(rollouts.map(({ rollout_id: id, branch, parent }) => [id, branch, parent])).toEqual([
+      ...rollout.branches.map(({ parent }, branch) => ['0/0', branch, parent]),
+      ['1/0', undefined, undefined],
+    ]);
+    for (const [i, { tokens, generations }] of rollout.branches.entries()) {
+      const { token_ids: ids, loss_mask: mask, turn_tokens: turns } = rollouts[i]!;
+      expect([ids, mask]).toEqual([[...tokens!.ids], [...tokens!.mask]]);
+      expect((turns ?? [tokens!.sampledLength]).length).toBe(turns === undefined ? 1 : generations.length);
+    }
+    expect(rollouts[6]).not.toHaveProperty('branch');
+    const path = file('rollouts.jsonl');
+    await writeFile(path, lines.join(''));
+    const read: RolloutExport[] = [];
+    for await (const each of readRollouts(path)) read.push(each);
+    expect(read).toEqual(rollouts);
+  });
+
+  it('selects whole rollouts, however many branches they have', async () => {
+    const better = { ...(await branched(0)), reward: 0.9 };
+    await written(better, { ...(await branchedRollout({ row: rows[0]!, index: 1 })), reward: 0.1 });
+    const { counts, rollouts } = await exported({ best: 1 });
+    expect(counts).toMatchObject({ exported: 1, branches: 6, unselected: 1 });
+    expect(new Set(rollouts.map(({ rollout_id: id }) => id))).toEqual(new Set(['0/0']));
+  });
+
+  it('writes supervised rows of one group, in which each sampled token is learned once', async () => {
+    const rollout = await branched(0);
+    await written(rollout);
+    const { lines } = await exported({ asDemonstrations: true });
+    const rowsOf = lines.map((line) => JSON.parse(line) as TokensRow);
+    expect(rowsOf.map(({ rollout_id: id, branch, group_id: group, reward }) => [id, branch, group, reward])).toEqual(
+      rollout.branches.map((_, branch) => ['0/0', branch, '0', 1]),
+    );
+    const learned = rowsOf.flatMap(({ loss_mask: mask }) => mask!).filter((bit) => bit === 1).length;
+    expect(learned).toBe(rollout.generations.reduce((sum, { keptTokens }) => sum + keptTokens!, 0));
+  });
+
+  it('has the role and the reward of a branch that has its own', async () => {
+    const rollout = await branched(0);
+    const branches = rollout.branches.map((branch, i) => (i === 2 ? { ...branch, role: 'checker', reward: 0.25 } : branch));
+    await written({ ...rollout, branches });
+    const { rollouts } = await exported();
+    expect(rollouts.map(({ role, reward, branch_reward: own }) => [role, reward, own])).toEqual(
+      branches.map((_, i) => (i === 2 ? ['checker', 1, 0.25] : [undefined, 1, undefined])),
+    );
+  });
+
+  it('leaves out a rollout of which a branch has no tokens on file, and refuses tokens of a branch that it does not have', async () => {
+    await written(await branched(0), await branched(1));
+    const lines = await linesOf('tokens.jsonl');
+    await writeFile(file('tokens.jsonl'), lines.toSpliced(2, 1).join(''));
+    const { counts, rollouts } = await exported();
+    expect(counts).toMatchObject({ exported: 1, withoutTokens: 1 });
+    expect(rollouts.every(({ rollout_id: id }) => id === '1/0')).toBe(true);
+    await writeFile(file('tokens.jsonl'), lines.join('').replace('"branch":2', '"branch":9'));
+    await expect(exported()).rejects.toThrow(/rollout 0\/0 in \S+ do not agree: they are of branch 9, and its results have 6/);
+  });
+
+  it('says how many rollouts and branches were written', async () => {
+    await written(await branched(0));
+    const notes: string[] = [];
+    const context = { signal: new AbortController().signal, note: (text: string) => notes.push(text) } as unknown as CommandContext;
+    await exportRollouts(directory, { output: join(tmpdir(), `vf-branches-${process.pid}.jsonl`) }, context);
+    await rm(join(tmpdir(), `vf-branches-${process.pid}.jsonl`));
+    expect(notes).toEqual([expect.stringMatching(/^vf-export: 1 rollout in 6 branches written to \S+$/)]);
   });
 });
 

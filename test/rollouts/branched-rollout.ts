@@ -1,6 +1,6 @@
 /** Rollouts of several branches as an agent's session gives them: a real session, real branches, a scripted policy. */
 import type { ToolSpec } from '../../src/core/tool-calls.ts';
-import type { Message } from '../../src/core/message.ts';
+import { contentText, type Message } from '../../src/core/message.ts';
 import { Random } from '../../src/core/random.ts';
 import type { Row } from '../../src/core/dataset.ts';
 import type { PolicyLease, TokenLease } from '../../src/clients/policy-client.ts';
@@ -45,7 +45,7 @@ export class Asks {
       turns: () => written.shift()!,
       logProb: (i, id) => -0.01 * (i + id),
       template: (messages) =>
-        `${messages.map(({ role, content }) => `<|im_start|>${role}\n${String(content)}<|im_end|>\n`).join('')}<|im_start|>assistant\n`,
+        `${messages.map(({ role, content }) => `<|im_start|>${role}\n${contentText(content)}<|im_end|>\n`).join('')}<|im_start|>assistant\n`,
     });
     const signal = new AbortController().signal;
     const first = await client.lease(signal);

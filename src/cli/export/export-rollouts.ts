@@ -67,7 +67,7 @@ function nothingToWrite(counts: ExportCounts, { directory, step, minReward }: As
 
 function describe(counts: ExportCounts, output: string): string {
   const of = counts.name === null ? '' : ` of "${counts.name}"`;
-  const lines = counts.branches === undefined ? '' : `, ${plural(counts.branches, counts.branches === 1 ? 'branch' : 'branche')},`;
+  const lines = counts.branches === undefined ? '' : ` in ${plural(counts.branches, counts.branches === 1 ? 'branch' : 'branche')}`;
   return `vf-export: ${plural(counts.exported, 'rollout')}${of}${lines} written to ${isStdout(output) ? 'stdout' : output}${leftOut(counts)}`;
 }
 

@@ -5,7 +5,17 @@
 import type { XStatic } from 'typebox/schema';
 import { byName, closed, count, flag, listOf, nullable, number, numberOrNull, object, only, text, textOrNull, textOrNumber } from '../json-schema.ts';
 import { encodeWithFloats } from '../float-json.ts';
-import { logProbsMode, messageCalls, optionalColumns, rolloutColumns, tokenColumns, tokenSegment } from '../rollout-columns.ts';
+import {
+  branchFacts,
+  logProbsMode,
+  messageCalls,
+  optionalColumns,
+  optionalTokenColumns,
+  ownOfBranch,
+  rolloutColumns,
+  tokenColumns,
+  tokenSegment,
+} from '../rollout-columns.ts';
 import { anySampling } from '../sampling-columns.ts';
 import { turnColumns } from '../turn-columns.ts';
 
@@ -23,6 +33,19 @@ const servedError = closed(
 
 export const wireMessageSchema = object({ role: text, content: text }, messageCalls);
 
+/** A branch beyond the first, whose columns are those of the rollout itself. */
+const servedBranch = closed(
+  { ...branchFacts },
+  {
+    ...tokenColumns,
+    segments: listOf(closed(tokenSegment)),
+    ...optionalTokenColumns,
+    ...turnColumns,
+    ...ownOfBranch,
+    messages: listOf(wireMessageSchema),
+  },
+);
+
 export const ServedRolloutSchema = closed(
   {
     ...rolloutColumns,
@@ -35,7 +58,7 @@ export const ServedRolloutSchema = closed(
     sampling: anySampling,
     logprobs_mode: logProbsMode,
     tokenizer_hash: textOrNull,
-    /** Number of generations. */
+    /** Number of generations, of all branches. */
     num_turns: count,
   },
   {
@@ -45,6 +68,10 @@ export const ServedRolloutSchema = closed(
     messages: listOf(wireMessageSchema),
     ...optionalColumns,
     ...turnColumns,
+    /** The own reward of the first of several branches, if the environment gives one. */
+    branch_reward: number,
+    /** The branches of an agent's rollout from the second on; the columns of tokens, turns and messages are those of the first. */
+    branches: listOf(servedBranch),
   },
 );
 export type ServedRollout = XStatic<typeof ServedRolloutSchema>;

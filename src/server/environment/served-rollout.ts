@@ -1,9 +1,10 @@
 /** A played and scored rollout as a line of an environment server. */
 import type { PolicyCapabilities } from '../../clients/policy-client.ts';
 import type { Row } from '../../core/dataset.ts';
+import { branchesOrPrompt, branchFactColumns, ownColumns } from '../../rollouts/branch-columns.ts';
 import { completionMessages, wireMessage } from '../../rollouts/message-columns.ts';
 import { bufferColumns, roleAndTask } from '../../rollouts/rollout-columns.ts';
-import { type Rollout, rolloutError } from '../../rollouts/rollout.ts';
+import { type Branch, type Rollout, rolloutError } from '../../rollouts/rollout.ts';
 import { turnsOfGenerations } from '../../rollouts/turns-of-generations.ts';
 import { sampledPlaces } from '../../schemas/turn-columns.ts';
 import type { ServedRollout } from '../../schemas/environment-server/served-rollout.ts';
@@ -24,8 +25,9 @@ const NO_TOKENS = { token_ids: [], loss_mask: [], logprobs: [], prompt_length: 0
 
 export function servedRollout(rollout: Rollout, options: ServedRolloutOptions): ServedRollout {
   const { capabilities, redact, withMessages = capabilities.kind === 'chat' } = options;
-  const { row, error, policy } = rollout;
-  const tokens = rollout.branches[0]?.tokens ?? null;
+  const { row, error, policy, turnFormat } = rollout;
+  const [first, ...others] = branchesOrPrompt(rollout);
+  const columns = (branch: Branch) => branchColumns(branch, { kind: capabilities.kind, turnFormat, withMessages });
   return {
     schema_version: 1,
     rollout_id: rollout.rolloutId,
@@ -51,9 +53,31 @@ export function servedRollout(rollout: Rollout, options: ServedRolloutOptions): 
     logprobs_mode: capabilities.logProbsMode,
     tokenizer_hash: capabilities.tokenizerHash,
     num_turns: rollout.turns,
-    ...turnsOfGenerations(rollout.generations, tokens === null ? null : sampledPlaces(tokens.mask)),
-    ...(withMessages ? { messages: [...rollout.prompt.map(wireMessage), ...completionMessages(rollout)] } : {}),
-    ...(capabilities.kind === 'chat' ? {} : tokens === null ? NO_TOKENS : bufferColumns(tokens)),
+    ...columns(first),
+    ...(others.length === 0
+      ? {}
+      : {
+          ...firstColumns(first),
+          branches: others.map((branch) => ({ ...branchFactColumns(branch), ...ownColumns(branch), ...columns(branch) })),
+        }),
+  };
+}
+
+function firstColumns({ role, reward }: Pick<Branch, 'role' | 'reward'>): Pick<ServedRollout, 'role' | 'branch_reward'> {
+  return { ...(role === undefined ? {} : { role }), ...(reward === undefined ? {} : { branch_reward: reward + 0 }) };
+}
+
+interface ColumnsOptions extends Pick<Rollout, 'turnFormat'> {
+  readonly kind: 'tokens' | 'chat';
+  readonly withMessages: boolean;
+}
+
+function branchColumns(branch: Branch, { kind, turnFormat, withMessages }: ColumnsOptions) {
+  const { prompt, segments, generations, tokens } = branch;
+  return {
+    ...turnsOfGenerations(generations, tokens === null ? null : sampledPlaces(tokens.mask)),
+    ...(withMessages ? { messages: [...prompt.map(wireMessage), ...completionMessages({ segments, turnFormat, branches: [branch] })] } : {}),
+    ...(kind === 'chat' ? {} : tokens === null ? NO_TOKENS : bufferColumns(tokens)),
   };
 }
 

@@ -7,24 +7,20 @@
 import { contentText, type Message } from '../../core/message.ts';
 import type { TextSegment } from '../../core/rubric.ts';
 import type { TokenBuffer } from '../../core/token-buffer.ts';
+import { branchesOrPrompt } from '../../rollouts/branch-columns.ts';
 import type { Branch, Rollout } from '../../rollouts/rollout.ts';
 import type { WireMessage, WireNode, WireTool } from '../../schemas/verifiers-wire/episode.ts';
 
 export type TracedRollout = Pick<Rollout, 'prompt' | 'tools' | 'branches' | 'isCut'>;
 
 /** Each generation is a node with `sampled: true`, in order. The last node of each branch's path is a leaf. */
-export function traceNodes({ prompt, tools, branches, isCut }: TracedRollout): readonly WireNode[] {
+export function traceNodes(rollout: TracedRollout): readonly WireNode[] {
   const nodes: WireNode[] = [];
-  for (const branch of branches) addPath(nodes, branch, isCut);
-  if (branches.length === 0) addPath(nodes, { prompt, tools, segments: [], generations: [], tokens: null }, isCut);
+  for (const branch of branchesOrPrompt(rollout)) addPath(nodes, branch, rollout.isCut);
   return nodes;
 }
 
-function addPath(
-  nodes: WireNode[],
-  { prompt, tools, segments, tokens, generations }: Pick<Branch, 'prompt' | 'tools' | 'segments' | 'tokens' | 'generations'>,
-  isCut: boolean,
-): void {
+function addPath(nodes: WireNode[], { prompt, tools, segments, tokens, generations }: Branch, isCut: boolean): void {
   const path = new Path(nodes, toolsOnWire(tools));
   // The policy did not see the tokens of a cut rollout as they are in the buffer, so no trainer may train on them.
   const reader = new TokenReader(isCut ? null : tokens);
