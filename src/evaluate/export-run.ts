@@ -119,7 +119,7 @@ interface WaitingBranch {
 
 function waitingBranches({ generations, branches }: WireResult): WaitingBranch[] {
   const turns = generations.map(({ kept_tokens: keptTokens, reward }) => ({ keptTokens, ...(reward === undefined ? {} : { reward }) }));
-  if (branches === undefined) return [{ turns, own: {}, line: null }];
+  if (branches === undefined || branches.length === 1) return [{ turns, own: {}, line: null }];
   let at = 0;
   return branches.map(({ generations: count, parent, role, reward }, branch) => {
     const own = { branch, parent, ...(role === undefined ? {} : { role }), ...(reward === undefined ? {} : { branch_reward: reward }) };

@@ -1,7 +1,6 @@
 /** A rollout as the lines of a run's files. */
 import type { Row } from '../core/dataset.ts';
-import type { TextSegment } from '../core/rubric.ts';
-import { branchColumns, toolColumns } from '../rollouts/branch-columns.ts';
+import { branchColumns, segmentColumns, toolColumns } from '../rollouts/branch-columns.ts';
 import { completionMessages, wireMessage } from '../rollouts/message-columns.ts';
 import { bufferColumns, factColumns, usageColumns } from '../rollouts/rollout-columns.ts';
 import type { Rollout, RolloutTiming } from '../rollouts/rollout.ts';
@@ -63,6 +62,7 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
     scored_with: rollout.scoredWith,
     ...(rollout.tools.length === 0 ? {} : { tools: toolColumns(rollout.tools) }),
     ...(branches === null ? {} : { branches }),
+    ...(rollout.unhonoured === undefined ? {} : { unhonoured: [...rollout.unhonoured] }),
     ...(rollout.metricErrors === undefined ? {} : { metric_errors: byName(rollout.metricErrors, redaction) }),
     ...countColumn('guessed_stops', rollout.generations.filter(({ stopIsGuess }) => stopIsGuess === true).length),
     ...countColumn('ignored_stops', rollout.generations.filter(({ stopWasIgnored }) => stopWasIgnored === true).length),
@@ -81,12 +81,6 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
       ...(g.reward === undefined ? {} : { reward: g.reward }),
     })),
   };
-}
-
-function segmentColumns({ kind, text, reasoning, messages = [] }: TextSegment): WireResult['segments'][number] {
-  // Else a reader would take its messages up to one of the assistant, which begins a turn.
-  const isCounted = kind !== 'model' && messages.some(({ role }) => role === 'assistant');
-  return { kind, text, ...(reasoning === undefined ? {} : { reasoning }), ...(isCounted ? { message_count: messages.length } : {}) };
 }
 
 /** A column that is absent where there is nothing to count. */

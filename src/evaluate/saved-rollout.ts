@@ -2,14 +2,12 @@
 import type { Row } from '../core/dataset.ts';
 import { RewardError } from '../core/errors.ts';
 import type { AskedRecord } from '../core/model.ts';
-import type { TextSegment } from '../core/rubric.ts';
-import { savedBranches } from '../rollouts/branch-columns.ts';
+import { savedBranches, savedSegments } from '../rollouts/branch-columns.ts';
 import { messageOf } from '../rollouts/message-columns.ts';
 import { factsOf } from '../rollouts/rollout-columns.ts';
 import type { Rollout } from '../rollouts/rollout.ts';
 import type { WirePlayedLine } from '../schemas/played-line.ts';
-import type { WireMessage, WireResult } from '../schemas/results.ts';
-import { segmentMessages } from '../schemas/segment-messages.ts';
+import type { WireResult } from '../schemas/results.ts';
 
 export interface SavedRollout<R extends Row> {
   readonly result: WireResult;
@@ -68,19 +66,4 @@ function unsavedState(): Readonly<Record<string, unknown>> {
       ownKeys: () => refuse('all fields'),
     },
   );
-}
-
-/** The segments, with the messages of those that are not one plain message of their text: tool calls and their answers, images. */
-function savedSegments({ segments, completion }: WireResult): readonly TextSegment[] {
-  const ranges = segmentMessages(segments, completion);
-  return segments.map(({ kind, text, reasoning }, i): TextSegment => {
-    const segment = { kind: kind as TextSegment['kind'], text, ...(reasoning === undefined ? {} : { reasoning }) };
-    const messages = ranges === null ? [] : completion.slice(ranges[i]!.start, ranges[i]!.end);
-    const isPlain = messages.length <= 1 && messages.every((message) => isPlainMessage(message, kind === 'model' ? 'assistant' : 'user'));
-    return isPlain ? segment : { ...segment, messages: messages.map(messageOf) };
-  });
-}
-
-function isPlainMessage({ role, tool_calls: calls, tool_call_id: call, parts }: WireMessage, writer: string): boolean {
-  return role === writer && calls === undefined && call === undefined && parts === undefined;
 }

@@ -4,30 +4,42 @@ import { canonicalJson } from '../core/canonical-json.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import type { WireBranch, WireMessage, WireResult } from '../schemas/results.ts';
+import { segmentMessages } from '../schemas/segment-messages.ts';
 import { completionMessages, messageOf, wireMessage } from './message-columns.ts';
 import type { Branch, Rollout } from './rollout.ts';
 
-/** Null for a rollout of one branch, which its other columns describe. */
-export function branchColumns({ branches, turnFormat, tools }: Pick<Rollout, 'branches' | 'turnFormat' | 'tools'>): WireBranch[] | null {
-  if (branches.length < 2) return null;
+type Branched = Pick<Rollout, 'branches' | 'segments' | 'turnFormat' | 'tools'>;
+
+/** Null for a rollout of one branch, which its other columns describe, unless its segments are texts that an agent gave. */
+export function branchColumns({ branches, segments, turnFormat, tools }: Branched): WireBranch[] | null {
+  const played = branches.flatMap((branch) => branch.segments);
+  const isPlayed = played.length === segments.length && played.every((segment, i) => segment === segments[i]);
+  if (branches.length < 2 && isPlayed) return null;
   const written: Conversation[] = [];
   return branches.map((branch, i) => {
     const prompt = branch.prompt.map(wireMessage);
     const keys = prompt.map((message) => canonicalJson(message));
     const { begins, rest } = i === 0 ? { begins: null, rest: 0 } : longest(written, keys);
-    const told = completionMessages({ segments: branch.segments, turnFormat, branches: [] });
-    written.push({ keys: [...keys, ...told.map((message) => canonicalJson(message))] });
+    const completion = completionMessages({ segments: branch.segments, turnFormat, branches: [] });
+    written.push({ keys: [...keys, ...completion.map((message) => canonicalJson(message))] });
     return {
       ...branchFactColumns(branch),
-      segments: branch.segments.length,
+      segments: isPlayed ? branch.segments.length : 0,
       generations: branch.generations.length,
       tokens: branch.tokens?.length ?? null,
       sampled_tokens: branch.tokens?.sampledLength ?? null,
       ...ownColumns(branch),
       ...(i === 0 ? {} : { begins_with: begins, prompt: prompt.slice(rest) }),
       ...(canonicalJson(branch.tools) === canonicalJson(tools) ? {} : { tools: toolColumns(branch.tools) }),
+      ...(isPlayed ? {} : { played: { segments: branch.segments.map(segmentColumns), completion } }),
     };
   });
+}
+
+export function segmentColumns({ kind, text, reasoning, messages = [] }: TextSegment): WireResult['segments'][number] {
+  // Else a reader would take its messages up to one of the assistant, which begins a turn.
+  const isCounted = kind !== 'model' && messages.some(({ role }) => role === 'assistant');
+  return { kind, text, ...(reasoning === undefined ? {} : { reasoning }), ...(isCounted ? { message_count: messages.length } : {}) };
 }
 
 /** The branches, at least one: an agent that failed before the policy answered has its prompt alone. */
@@ -87,7 +99,7 @@ export function branchPrompts<M>(
 export function savedBranches(result: WireResult, segments: readonly TextSegment[]): readonly Branch[] {
   const { branches = [], tools = [], turn_format: turnFormat = 'chat' } = result;
   let at = 0;
-  const parts = branches.map((branch) => segments.slice(at, (at += branch.segments)));
+  const parts = branches.map(({ played, segments: count }) => (played === undefined ? segments.slice(at, (at += count)) : savedSegments(played)));
   const told = parts.map((part) => completionMessages({ segments: part, turnFormat, branches: [] }).map(messageOf));
   const prompts = branchPrompts(branches, { prompt: result.prompt.map(messageOf), told }, messageOf);
   return branches.map(({ parent, fork, role, reward, tools: own = tools }, i) => ({
@@ -101,4 +113,19 @@ export function savedBranches(result: WireResult, segments: readonly TextSegment
     ...(role === undefined ? {} : { role }),
     ...(reward === undefined ? {} : { reward }),
   }));
+}
+
+/** The segments, with the messages of those that are not one plain message of their text: tool calls and their answers, images. */
+export function savedSegments({ segments, completion }: Pick<WireResult, 'segments' | 'completion'>): readonly TextSegment[] {
+  const ranges = segmentMessages(segments, completion);
+  return segments.map(({ kind, text, reasoning }, i): TextSegment => {
+    const segment = { kind: kind as TextSegment['kind'], text, ...(reasoning === undefined ? {} : { reasoning }) };
+    const messages = ranges === null ? [] : completion.slice(ranges[i]!.start, ranges[i]!.end);
+    const isPlain = messages.length <= 1 && messages.every((message) => isPlainMessage(message, kind === 'model' ? 'assistant' : 'user'));
+    return isPlain ? segment : { ...segment, messages: messages.map(messageOf) };
+  });
+}
+
+function isPlainMessage({ role, tool_calls: calls, tool_call_id: call, parts }: WireMessage, writer: string): boolean {
+  return role === writer && calls === undefined && call === undefined && parts === undefined;
 }

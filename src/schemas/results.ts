@@ -75,6 +75,8 @@ const branch = object(
     prompt: listOf(WireMessageSchema),
     /** Absent if it was offered those of the first. */
     tools,
+    /** What was said after its prompt, if the record's segments are texts that an agent gave to be scored; `segments` is then 0. */
+    played: object({ segments: recordColumns.segments, completion: listOf(WireMessageSchema) }),
   },
 );
 export type WireBranch = XStatic<typeof branch>;
@@ -148,6 +150,8 @@ export const ResultSchema = object(
     tools,
     /** The sequences that it consists of, if there are several. */
     branches: listOf(branch),
+    /** Keys of an agent's requests that changed nothing although the agent may expect it, such as `reasoning.effort`. */
+    unhonoured: listOf(text),
     /** The reasons why metrics are null, by name; the rollout counts all the same. */
     metric_errors: byName(text),
     /** The reason why the episode's clean-up failed; the rollout counts all the same. */

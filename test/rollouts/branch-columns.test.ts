@@ -46,7 +46,12 @@ describe('branchColumns', () => {
 describe('savedBranches', () => {
   it.each(['tokens', 'chat'] as const)('gives back every message of every branch: %s', async (kind) => {
     const { prompt, tools, turnFormat, branches, segments } = await branchedRollout({ kind });
-    const result = { prompt: prompt.map(wireMessage), tools, turn_format: turnFormat, branches: branchColumns({ branches, turnFormat, tools })! };
+    const result = {
+      prompt: prompt.map(wireMessage),
+      tools,
+      turn_format: turnFormat,
+      branches: branchColumns({ branches, segments, turnFormat, tools })!,
+    };
     const told = (saved: typeof branches) =>
       saved.map(({ parent, fork, prompt: own, segments: parts, tools: offered }) => ({
         parent,
@@ -56,6 +61,19 @@ describe('savedBranches', () => {
         tools: offered,
       }));
     expect(told(savedBranches(result as unknown as WireResult, segments))).toEqual(told(branches));
+  });
+
+  it.each([true, false])('gives back what was said where an agent gives texts of its own to be scored {forks: %s}', async (forks) => {
+    const played = await branchedRollout({ forks });
+    const rollout = { ...played, segments: [{ kind: 'model' as const, text: 'Lima' }] };
+    const branches = branchColumns(rollout)!;
+    expect(branches.map(({ segments }) => segments)).toEqual(played.branches.map(() => 0));
+    const result = { prompt: played.prompt.map(wireMessage), branches } as unknown as WireResult;
+    const saved = savedBranches(result, rollout.segments);
+    expect(saved.map(({ segments }) => segments.map(({ text }) => text))).toEqual(
+      played.branches.map(({ segments }) => segments.map(({ text }) => text)),
+    );
+    expect(saved.map(({ prompt }) => prompt)).toEqual(played.branches.map(({ prompt }) => prompt));
   });
 
   it('keeps a role and a reward of a branch', async () => {

@@ -31,7 +31,8 @@ export class Asks {
     this.session = new AgentSession({
       sampler,
       sampling: { temperature: 1, topP: 1 },
-      isOverridden: true,
+      models: {},
+      overridesSampling: true,
       completionTokens: Infinity,
       maxTurns: 100,
       signal,
