@@ -2,7 +2,8 @@
 import { IMAGE_MARK } from '../core/message.ts';
 import { forkFigures } from '../rollouts/fork-figures.ts';
 import type { WireAskedLine } from '../schemas/asked-line.ts';
-import type { WireMessage, WireResult } from '../schemas/results.ts';
+import type { WireMessage } from '../schemas/branch-columns.ts';
+import type { WireResult } from '../schemas/results.ts';
 import type { Estimate, SampleTranscript, Summary } from '../schemas/summary.ts';
 import type { MetricDisplay } from '../core/rubric.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';

@@ -1,6 +1,6 @@
 /** Messages of a rollout as its files and the servers write them. */
 import { type ContentPart, contentText, type Message } from '../core/message.ts';
-import type { WireMessage } from '../schemas/results.ts';
+import type { WireMessage } from '../schemas/branch-columns.ts';
 import type { Branch, Rollout } from './rollout.ts';
 
 /**

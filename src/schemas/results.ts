@@ -6,7 +6,6 @@ import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
 import { isObject } from './is-object.ts';
 import {
-  anyOf,
   byName,
   choice,
   count,
@@ -25,61 +24,15 @@ import {
   textOrNull,
   textOrNumber,
 } from './json-schema.ts';
+import { branchColumns, tools, WireMessageSchema } from './branch-columns.ts';
 import { RoleStatsSchema } from './role-stats.ts';
-import {
-  branchFacts,
-  branchPlace,
-  finish,
-  logProbsMode,
-  messageCalls,
-  optionalColumns,
-  optionalTokenColumns,
-  ownOfBranch,
-  picture,
-  recordColumns,
-  tokenColumns,
-  usage,
-} from './rollout-columns.ts';
+import { branchPlace, finish, logProbsMode, optionalColumns, optionalTokenColumns, recordColumns, tokenColumns, usage } from './rollout-columns.ts';
 import { RunCostSchema, SpendingSchema } from './run-cost.ts';
 import { recordedSampling } from './sampling-columns.ts';
 import { schemaCheck, schemaProblem } from './schema-check.ts';
 import { turnColumns } from './turn-columns.ts';
 
-const WireMessageSchema = object(
-  { role: text, content: text },
-  {
-    ...messageCalls,
-    /** Present if the content is more than text; `content` then holds only its text. */
-    parts: listOf(anyOf(object({ type: only('text'), text }), object({ type: only('image'), ...picture }))),
-  },
-);
-export type WireMessage = XStatic<typeof WireMessageSchema>;
-
 const span = object({ start: number, end: number, duration: number });
-const tools = listOf(object({ name: text, description: text, parameters: json }));
-
-/** A branch of a rollout that has several. Its segments and generations are the next ones of the record's. */
-const branch = object(
-  {
-    ...branchFacts,
-    segments: count,
-    generations: count,
-    /** All tokens of its sequence, and those that the policy sampled in it; null in chat mode. */
-    tokens: countOrNull,
-    sampled_tokens: countOrNull,
-  },
-  {
-    ...ownOfBranch,
-    /** Its prompt is the first messages of an earlier branch, prompt and completion, followed by `prompt`; null if no other begins in the same way. Both are absent for the first. */
-    begins_with: nullable(object({ branch: count, messages: count })),
-    prompt: listOf(WireMessageSchema),
-    /** Absent if it was offered those of the first. */
-    tools,
-    /** What was said after its prompt, if the record's segments are texts that an agent gave to be scored; `segments` is then 0. */
-    played: object({ segments: recordColumns.segments, completion: listOf(WireMessageSchema) }),
-  },
-);
-export type WireBranch = XStatic<typeof branch>;
 
 /** One line of `results.jsonl`. The schema is open because metrics also appear as separate columns, as do state columns. */
 export const ResultSchema = object(
@@ -149,7 +102,7 @@ export const ResultSchema = object(
     /** Tools that it was offered natively. */
     tools,
     /** The sequences that it consists of, if there are several. */
-    branches: listOf(branch),
+    branches: listOf(branchColumns),
     /** Keys of an agent's requests that changed nothing although the agent may expect it, such as `reasoning.effort`. */
     unhonoured: listOf(text),
     /** The reasons why metrics are null, by name; the rollout counts all the same. */

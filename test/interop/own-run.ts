@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { WireMessage } from '../../src/schemas/results.ts';
+import type { WireMessage } from '../../src/schemas/branch-columns.ts';
 import type { RolloutExport } from '../../src/schemas/rollout-export.ts';
 
 export const ROOT = join(import.meta.dirname, '../..');

@@ -1,7 +1,7 @@
 /** What the scripts of peers print, or write, of the rows that they played. */
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { WireMessage } from '../../src/schemas/results.ts';
+import type { WireMessage } from '../../src/schemas/branch-columns.ts';
 
 type Metrics = Readonly<Record<string, number>>;
 

@@ -1,6 +1,6 @@
 /** One episode that a caller plays by text, begun and stepped within this process. The answers are those of the HTTP routes, read back. */
 import type { ServedRollout } from '../../../schemas/environment-server/served-rollout.ts';
-import type { WireMessage } from '../../../schemas/results.ts';
+import type { WireMessage } from '../../../schemas/branch-columns.ts';
 import type { CallerEpisodes } from '../caller-episodes.ts';
 import type { EpisodeProblem } from '../episode-problem.ts';
 

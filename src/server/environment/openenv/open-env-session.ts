@@ -1,7 +1,7 @@
 /** An environment in OpenEnv's sense: reset begins an episode, step takes an action in it, state describes its progress. One episode at a time. */
 import type { EpisodeStateColumns, ResetAnswer, ResetData, StepAnswer } from '../../../schemas/environment-server/openenv.ts';
 import type { ServedRollout } from '../../../schemas/environment-server/served-rollout.ts';
-import type { WireMessage } from '../../../schemas/results.ts';
+import type { WireMessage } from '../../../schemas/branch-columns.ts';
 import type { CallerEpisodes } from '../caller-episodes.ts';
 import { EnvironmentRefusal } from '../environment-refusal.ts';
 import type { ServedEnvironment } from '../served-environment.ts';
