@@ -14,7 +14,7 @@ export async function wireMessages(messages: readonly Message[], images: ImageSt
 }
 
 /** Stands for an assistant turn without text: Anthropic, Bedrock and Mistral reject an empty one. */
-const NO_TEXT = '(no text)';
+export const NO_TEXT = '(no text)';
 
 async function wireMessage({ role, content, toolCalls = [], toolCallId, serverFields }: Message, images: ImageStore | null): Promise<WireMessage> {
   if (role === 'user') return { role, content: await wireContent(content, images) };

@@ -9,31 +9,16 @@ import { assembleChatStream, rejectsUsage, streamReason } from './openai-chat-st
 import type { OpenAIChatOptions } from './openai-chat.ts';
 import type { ChatBody } from './openai-chat-request.ts';
 import type { RejectedFields } from './rejected-fields.ts';
-
-/** The server needs requests of another form: from now on they have it, so the same request may be sent again. The message says what has changed. */
-export class RequestChangedError extends PolicyError {}
-
-/** The server rejected fields of the request, which are left out from now on. */
-class FieldsRejectedError extends RequestChangedError {
-  constructor(names: readonly string[], url: string) {
-    super(
-      names[0] === 'max_tokens'
-        ? `${url} rejected max_tokens; the limit is now sent as max_completion_tokens.`
-        : `${url} rejected ${names.join(' and ')}: requests now go without ${names.length === 1 ? 'it' : 'them'}.`,
-    );
-  }
-}
+import { FieldsRejectedError, RequestChangedError } from './request-changed.ts';
+import type { ChatServer } from './chat-client.ts';
 
 /** One base URL, served by the package on top of our transport. */
-export class ChatReplica {
+export class ChatReplica implements ChatServer {
   readonly url: string;
-  /** Removes this server's credentials from a string. */
   readonly hide: (text: string) => string;
   readonly rateLimit: RateLimit;
   leases = 0;
-  /** It has returned a completion, so key, URL and model are right. */
   hasAnswered = false;
-  /** The time at which a request last failed all its retries, in milliseconds since the epoch. */
   failedAtMs = -Infinity;
   readonly #options: OpenAIChatOptions;
   readonly #endpoint: HttpEndpoint;

@@ -2,35 +2,14 @@
  * A policy behind any OpenAI-compatible chat API, through the `openai` package (imported at the first request). It gives no tokens and no
  * log-probs, so it cannot be trained. The transport handles retries, deadlines, limits and sockets; the package's own are off.
  */
-import { CancelledError, ConfigError, PolicyError, PromptTooLongError, TimeoutError } from '../core/errors.ts';
-import type { ImageStore, Message } from '../core/message.ts';
-import { Random } from '../core/random.ts';
-import { afterClosedThoughts } from '../core/text-outside-thoughts.ts';
-import { Limiter } from '../core/limiter.ts';
-import { withRetries } from '../transport/retry.ts';
-import { ChatReplica, RequestChangedError } from './openai-chat-replica.ts';
-import { readChat } from './openai-chat-reply.ts';
-import { chatBody } from './openai-chat-request.ts';
-import { tooLong } from './openai-chat-window.ts';
-import type {
-  ChatLease,
-  GenerateRequest,
-  LeaseOptions,
-  PolicyCapabilities,
-  PolicyClient,
-  PolicyRef,
-  StreamSetting,
-  TextSample,
-} from './policy-client.ts';
-import type { PolicyVersions } from './policy-versions.ts';
-import { PromptSize } from './prompt-size.ts';
-import { RejectedFields } from './rejected-fields.ts';
+import { ConfigError } from '../core/errors.ts';
+import { ChatClient, type ChatClientOptions } from './chat-client.ts';
+import { ChatReplica } from './openai-chat-replica.ts';
+import type { StreamSetting } from './policy-client.ts';
 
-export interface OpenAIChatOptions {
+export interface OpenAIChatOptions extends ChatClientOptions {
   /** With the version in the path: `https://api.openai.com/v1`. Several URLs are replicas of one model; a trajectory stays on one. */
   readonly baseUrls: readonly string[];
-  /** Determines the model name of each lease; owned by the run. */
-  readonly versions: PolicyVersions;
   /** Sent as a bearer token. @default none */
   readonly apiKey?: string;
   /** The environment variable that contains the key, for error messages. @default none */
@@ -39,181 +18,17 @@ export interface OpenAIChatOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Whether completions are asked for as streams. @default 'auto' */
   readonly stream?: StreamSetting;
-  /** Provides the bytes of images; without it, messages may contain text only. @default none */
-  readonly images?: ImageStore;
-  /** The server can continue a final assistant message, as vLLM does. @default false */
-  readonly takesPrefill?: boolean;
-  /** The model's window in tokens. @default null, unknown */
-  readonly maxModelLen?: number | null;
-  /** Deadline of one attempt, in milliseconds. @default 600000 (the openai package) */
-  readonly timeoutMs?: number;
-  /** Attempts after the first. @default 3 */
-  readonly maxRetries?: number;
-  /** The longest wait for a server that limits the rate of requests, in milliseconds; 0 fails at once. @default that of the run, else 3600000 */
-  readonly maxWaitMs?: number;
-  /** Delay before the first retry, in milliseconds; doubles with each further one. @default 500 */
-  readonly baseDelayMs?: number;
-  /** Concurrent requests over all base URLs, at least 1; further ones wait. @default 256 */
-  readonly maxConcurrentRequests?: number;
-  /** The policy's name in results. @default the model of the current version */
-  readonly name?: string;
-  /** Ends the run with an error if the server does not say whether a stop string ended its text. @default false: the text is kept and counted */
-  readonly strictStops?: boolean;
-  /** Called once for each thing that the server made necessary, such as a field that it rejected. @default does nothing */
-  readonly onRemark?: (remark: string) => void;
-  /** Draws the jitter of retries. @default a fixed seed */
-  readonly random?: Random;
 }
-
-/** After a request has failed all its retries, new trajectories avoid the replica for this long. */
-const REST_MS = 15_000;
 
 /**
  * A chat policy for evaluation. The constructor throws ConfigError if `baseUrls` is empty or has a malformed URL.
  * @example
  * new OpenAIChatClient({ baseUrls: ['https://api.openai.com/v1'], versions: new PolicyVersions({ version: 0, model: 'gpt-4.1-mini' }), apiKey })
  */
-export class OpenAIChatClient implements PolicyClient {
-  readonly capabilities: PolicyCapabilities;
-  readonly name: string;
-  readonly #options: OpenAIChatOptions;
-  readonly #limiter: Limiter;
-  readonly #random: Random;
-  readonly #replicas: readonly ChatReplica[];
-  #isClosed = false;
-  readonly #rejected = new RejectedFields();
-  readonly #kept: string[] = [];
-  readonly #said = new Set<string>();
-
+export class OpenAIChatClient extends ChatClient {
   constructor(options: OpenAIChatOptions) {
-    const { baseUrls, versions, maxModelLen = null, maxConcurrentRequests = 256 } = options;
+    const { baseUrls } = options;
     if (baseUrls.length === 0) throw new ConfigError('baseUrls is empty. Pass the base URL of at least one OpenAI-compatible API.');
-    this.#options = options;
-    this.#limiter = new Limiter(maxConcurrentRequests);
-    this.#random = options.random ?? Random.fromSeed(0);
-    this.#replicas = baseUrls.map((baseUrl) => new ChatReplica(baseUrl, options, this.#rejected));
-    this.name = options.name ?? versions.current().model;
-    this.capabilities = {
-      kind: 'chat',
-      maxModelLen,
-      tokenizerHash: null,
-      logProbsMode: 'none',
-      toolCalls: 'structured',
-      leavesOut: true,
-      prefill: options.takesPrefill ?? false,
-      images: options.images !== undefined,
-    };
-  }
-
-  get remarks(): readonly string[] {
-    return this.#kept;
-  }
-
-  /** Takes the healthy replica with the fewest trajectories; if none is healthy, the one that failed longest ago. */
-  async lease(signal: AbortSignal, { onWait, like }: LeaseOptions = {}): Promise<ChatLease> {
-    if (signal.aborted) throw new CancelledError('Stopped before a lease was taken', { cause: signal.reason });
-    if (this.#isClosed) throw new PolicyError('The client is closed');
-    const healthy = this.#replicas.filter((replica) => Date.now() - replica.failedAtMs >= REST_MS);
-    const ranked =
-      healthy.length > 0 ? healthy.toSorted((a, b) => a.leases - b.leases) : this.#replicas.toSorted((a, b) => a.failedAtMs - b.failedAtMs);
-    const replica = ranked[0]!;
-    const version = this.#options.versions.acquire(like?.policy);
-    replica.leases += 1;
-    let isReleased = false;
-    const size = new PromptSize(replica.url);
-    return {
-      kind: 'chat',
-      policy: version.ref,
-      generate: async (request) => {
-        const sample = await this.#generate(replica, version.ref, { ...request, ...(onWait && { onWait }) });
-        const hasThoughts = sample.reasoning !== undefined || afterClosedThoughts(sample.text) > 0;
-        const remark = size.grow(sample.usage, { hasThoughts, messages: request.prompt.length });
-        if (remark !== null) this.#keepRemark(remark);
-        return sample;
-      },
-      [Symbol.asyncDispose]: async () => {
-        if (isReleased) return;
-        isReleased = true;
-        replica.leases -= 1;
-        version.release();
-      },
-    };
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    await Promise.all(this.#replicas.map((replica) => replica.close()));
-  }
-
-  async #generate(replica: ChatReplica, policy: PolicyRef, request: LeasedRequest): Promise<TextSample> {
-    const { timeoutMs = 600_000, maxRetries = 3, baseDelayMs = 500, maxWaitMs } = this.#options;
-    const attempt = (own: AbortSignal) => this.#complete(replica, policy, request, own);
-    const { signal, onWait } = request;
-    const { rateLimit } = replica;
-    const retries = {
-      signal,
-      timeoutMs,
-      maxRetries,
-      baseDelayMs,
-      random: this.#random,
-      rateLimit,
-      ...(onWait && { onWait }),
-      ...(maxWaitMs !== undefined && { maxWaitMs }),
-    };
-    try {
-      const sample = await this.#limiter.run(() => withRetries(attempt, retries), request.signal);
-      replica.failedAtMs = -Infinity;
-      replica.hasAnswered = true;
-      this.#checkStop(sample, replica);
-      return sample;
-    } catch (error) {
-      if (error instanceof TimeoutError || (error instanceof PolicyError && error.retryable)) replica.failedAtMs = Date.now();
-      // Another replica may succeed.
-      if (error instanceof PolicyError && this.#replicas.length > 1) error.isRetriedOut = false;
-      throw error instanceof PromptTooLongError ? tooLong(error, request, this.capabilities.maxModelLen) : error;
-    }
-  }
-
-  async #complete(replica: ChatReplica, policy: PolicyRef, request: GenerateRequest<readonly Message[]>, signal: AbortSignal): Promise<TextSample> {
-    const { stop, dropsStop = false, maxNewTokens } = request;
-    // Each turn of the loop leaves out at least one more field, or begins to ask for streams.
-    for (;;) {
-      const body = await chatBody(policy.model, request, { rejected: this.#rejected, images: this.#options.images ?? null });
-      try {
-        const answer = await replica.complete(body, signal);
-        return readChat(answer, { stop, sentStop: 'stop' in body, dropsStop, maxNewTokens, where: replica.url, hide: replica.hide });
-      } catch (error) {
-        if (!(error instanceof RequestChangedError)) throw error;
-        this.#keepRemark(error.message);
-      }
-    }
-  }
-
-  /** Remarks on what the server does with stop strings. Throws PolicyError for a guess with `strictStops`. */
-  #checkStop({ stopIsGuess = false, stopWasIgnored = false }: TextSample, { url }: ChatReplica): void {
-    if (stopWasIgnored) this.#remark(`${url} continues after a stop string; its texts are cut there.`);
-    if (!stopIsGuess) return;
-    const unknown = `${url} does not say which stop string ended its text`;
-    if (this.#options.strictStops === true)
-      throw new PolicyError(`${unknown}, and strict stops forbid a guess. ${NO_STOPS} needs none: the text is then cut here.`, {
-        endsRun: true,
-      });
-    this.#remark(`${unknown}: it is put back where its tag is open (guessed_stops). ${NO_STOPS} needs no guess, at the cost of more tokens.`);
-  }
-
-  /** A remark that the summary repeats. */
-  #keepRemark(remark: string): void {
-    if (!this.#kept.includes(remark)) this.#kept.push(remark);
-    this.#remark(remark);
-  }
-
-  #remark(remark: string): void {
-    if (this.#said.has(remark)) return;
-    this.#said.add(remark);
-    this.#options.onRemark?.(remark);
+    super(options, ({ rejected }) => baseUrls.map((baseUrl) => new ChatReplica(baseUrl, options, rejected)));
   }
 }
-
-type LeasedRequest = GenerateRequest<readonly Message[]> & Pick<LeaseOptions, 'onWait'>;
-
-const NO_STOPS = 'A request without stop strings (null for stop in the sampling)';

@@ -1,4 +1,7 @@
 /** Plays a recording as the product asks chat APIs: as the policy of a rollout, as the model of a role, as the generator of a pipeline. */
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { policyFromLanguageModel } from '../../src/clients/language-model-policy.ts';
+import type { PolicyClient } from '../../src/clients/policy-client.ts';
 import { Dataset, type Row } from '../../src/core/dataset.ts';
 import type { VfError } from '../../src/core/errors.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv } from '../../src/core/multi-turn.ts';
@@ -24,13 +27,19 @@ type Outcome<T> = ({ readonly value: T } | { readonly error: VfError }) & { read
 const api = (url: string, maxRetries: number, stream: 'auto' | true = 'auto') =>
   openChatApi({ baseUrls: [`${url}/v1`], model: 'm', apiKey: null, keyVariable: null, maxRetries, baseDelayMs: 1, stream });
 
+/** The same API through the AI SDK's provider for any of its kind. */
+export async function languageModel(url: string, maxRetries: number, stream: 'auto' | true = 'auto'): Promise<PolicyClient> {
+  const model = createOpenAICompatible({ name: 'recorded', baseURL: `${url}/v1`, includeUsage: true })('m');
+  return policyFromLanguageModel(model, { maxRetries, baseDelayMs: 1, stream });
+}
+
 /** The rollout of an environment that has the play's stop strings or tools, with as many turns as it expects. `stream`: whether completions are asked for as streams. */
 export async function playAsPolicy(
   play: Play,
-  { stream }: { readonly stream: 'auto' | true },
+  { stream, open = api }: { readonly stream: 'auto' | true; readonly open?: typeof api | typeof languageModel },
 ): Promise<{ readonly rollout: Rollout; readonly bodies: readonly Body[] }> {
   await using server = await recordedServer(play);
-  const client = await api(server.url, RETRIES, stream);
+  const client = await open(server.url, RETRIES, stream);
   const environment = play.tools === undefined ? new StopsEnv(play) : toolEnvironment(play);
   const { temperature = null, topP = null } = play.sampling ?? {};
   try {
