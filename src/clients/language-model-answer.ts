@@ -75,7 +75,7 @@ function ownParts(content: readonly Fields[]): Fields {
     ({ type, providerExecuted }) => ['text', 'reasoning', 'tool-call'].includes(String(type)) && providerExecuted !== true,
   );
   if (parts.every(({ type, providerMetadata }) => type !== 'reasoning' && providerMetadata === undefined)) return {};
-  const returned = parts.map(({ providerMetadata, input, ...part }) => ({
+  const returned = parts.map(({ providerMetadata, input: _, ...part }) => ({
     ...part,
     ...(part['type'] === 'tool-call' ? { input: {} } : {}),
     ...(providerMetadata === undefined ? {} : { providerOptions: providerMetadata }),
@@ -114,10 +114,11 @@ function usageOf(usage: Fields): Fields {
 /** One line for each setting that had no effect, or another one. */
 export function warningTexts(warnings: readonly Fields[], where: string): readonly string[] {
   return warnings.map(({ type, feature, setting, details, message, tool }) => {
-    const name = String(feature ?? setting ?? fieldsOf(tool)['name'] ?? 'a setting');
-    const more = [details, message].find((text) => typeof text === 'string' && text !== '');
-    if (String(type).startsWith('unsupported')) return `${where} does not support ${name}${more === undefined ? '' : `: ${String(more)}`}`;
-    return `${where}: ${more === undefined ? `${name} has another effect here` : String(more)}`;
+    const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
+    const name = [feature, setting, fieldsOf(tool)['name']].find(isText) ?? 'a setting';
+    const more = [details, message].find(isText);
+    if (String(type).startsWith('unsupported')) return `${where} does not support ${name}${more === undefined ? '' : `: ${more}`}`;
+    return `${where}: ${more === undefined ? `${name} has another effect here` : more}`;
   });
 }
 

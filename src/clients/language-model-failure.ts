@@ -38,8 +38,8 @@ export function languageModelError(thrown: unknown, by: ThrownBy): PolicyError {
   const { where, hide } = by;
   const error = errorFieldsOf(thrown);
   const response = responseOf(thrown);
-  if (response !== null) return refusal(response, String(error['url'] ?? ''), by);
-  const name = String(error['name'] ?? '');
+  if (response !== null) return refusal(response, textOf(error['url']), by);
+  const name = textOf(error['name']);
   if (OF_ANSWER.test(name)) return unreadable(error['data'] ?? error['value'], name, by);
   const said = hide(causeText(thrown).replaceAll(/\s+/g, ' ')).slice(0, MOST_QUOTED);
   // The cause may quote what was sent; it goes along where nothing had to be hidden.
@@ -82,6 +82,10 @@ function contextOf({ status, body }: HttpResponse, url: string, { where, model, 
     url: hide(url).replace(/\/(chat\/completions|completions|responses|messages)(?=$|\?)/, ''),
     hasAnswered,
   };
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }
 
 /** The fields of an error; those of its cause where it only wraps the error of a request. */

@@ -4,6 +4,7 @@ import { assertLanguageModel, type LanguageModel } from './language-model.ts';
 import { LanguageModelServer, type LanguageModelServerOptions } from './language-model-server.ts';
 import { PolicyVersions } from './policy-versions.ts';
 
+/** How a model of the AI SDK is asked. */
 export interface LanguageModelPolicyOptions extends Omit<ChatClientOptions, 'versions' | 'takesPrefill'>, LanguageModelServerOptions {
   /** @default version 0 of the model's id */
   readonly versions?: PolicyVersions;

@@ -25,9 +25,9 @@ const SETTINGS: Readonly<Record<string, string>> = {
 };
 
 /** Throws ConfigError for a field that the AI SDK does not have. */
-export function callOptions({ messages, model: _, ...body }: ChatBody, version: Version, providerOptions: Fields = {}): Fields {
-  const { tools = [], ...settings } = body as Fields & Pick<ChatBody, 'tools'>;
-  const options: Record<string, unknown> = { prompt: promptOf(messages as readonly unknown[], version) };
+export function callOptions(body: ChatBody, version: Version, providerOptions: Fields = {}): Fields {
+  const { messages, model: _, tools = [], ...settings } = body as Fields & Pick<ChatBody, 'tools' | 'messages'>;
+  const options: Record<string, unknown> = { prompt: promptOf(messages, version) };
   if (tools.length > 0) options['tools'] = tools.map(toolOf);
   if (Object.keys(providerOptions).length > 0) options['providerOptions'] = providerOptions;
   for (const [name, value] of Object.entries(settings)) Object.assign(options, settingOf(name, value, { version, providerOptions }));

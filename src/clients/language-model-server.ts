@@ -99,7 +99,7 @@ export class LanguageModelServer implements ChatServer {
     }
     // How the limit is called is the provider's choice.
     const { max_tokens: _, ...named } = body;
-    const rejected = this.#parts.rejected.learn(response, named as ChatBody);
+    const rejected = this.#parts.rejected.learn(response, named);
     return rejected.length === 0 ? null : new FieldsRejectedError(rejected, this.url);
   }
 

@@ -42,6 +42,8 @@ export interface ModelReply {
 export interface Model {
   /** Its name in results: `gpt-4.1-mini`, `exact-match`. */
   readonly name: string;
+  /** A server elsewhere answers, whose price is not known; it has a deadline and limits of its own. @default false */
+  readonly isRemote?: boolean;
   generate(messages: readonly Message[], request: ModelRequest): Promise<ModelReply>;
 }
 

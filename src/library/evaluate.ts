@@ -1,4 +1,5 @@
 /** `evaluate` of the library: the work of `vf-eval` as a function with callbacks. Its body is loaded with the first call. */
+import type { LanguageModel } from '../clients/language-model.ts';
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
@@ -47,10 +48,10 @@ export interface RoleSpec {
 export interface EvaluateOptions<R extends Row = Row> extends Omit<EvaluationRequest, 'environment' | 'policy' | 'roles'> {
   /** An environment's name (`search-r1`) or path (`./city-notes`), or a loaded environment of text, which stays open. */
   readonly environment: string | Environment<R>;
-  /** A spec, or a client of your own, which stays open. @default the server of the environment variable VF_BASE_URL, else the environment's baseline */
-  readonly policy?: PolicySpec | PolicyClient;
-  /** Models by role: a spec, a model of your own, or `builtin`, `policy`, an alias, `URL` or `MODEL@URL`. @default the environment's declaration */
-  readonly roles?: Readonly<Record<string, RoleSpec | Model | string>>;
+  /** A spec, a model of the AI SDK such as `openai('gpt-5')`, or a client of your own, which stays open. @default the server of the environment variable VF_BASE_URL, else the environment's baseline */
+  readonly policy?: PolicySpec | LanguageModel | PolicyClient;
+  /** Models by role: a spec, a model of the AI SDK, a model of your own, or `builtin`, `policy`, an alias, `URL` or `MODEL@URL`. @default the environment's declaration */
+  readonly roles?: Readonly<Record<string, RoleSpec | LanguageModel | Model | string>>;
   /** Aborting stops the run, which keeps the finished rollouts. @default never */
   readonly signal?: AbortSignal;
   /** Environment variables, for API keys and such; those of `./.env` are added. @default those of this process */

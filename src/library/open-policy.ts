@@ -1,4 +1,5 @@
 /** `openPolicy` of the library: the policies that `vf-eval` opens, for loops of your own. */
+import { assertLanguageModel, isLanguageModel, type LanguageModel } from '../clients/language-model.ts';
 import { checkOptions, type OptionKinds } from '../core/check-options.ts';
 import { Disposers } from '../core/disposers.ts';
 import type { Row } from '../core/dataset.ts';
@@ -32,6 +33,7 @@ export interface OpenPolicyFor<R extends Row = Row> {
 }
 
 const SPEC: OptionKinds<PolicySpec> = {
+  languageModel: 'any',
   provider: 'text',
   baseUrl: 'text',
   model: 'text',
@@ -57,17 +59,22 @@ const OPTIONS: OptionKinds<OpenPolicyFor> = {
 
 const PRICE: OptionKinds<Price> = { input: 'amount', cached: 'amount', output: 'amount' };
 
-/** Throws ConfigError for a misspelled property, or one of another kind. */
-export function checkPolicySpec(spec: PolicySpec): void {
+/** A spec, also of a model of the AI SDK alone. Throws ConfigError for a misspelled property, or one of another kind. */
+export function policySpecOf(given: PolicySpec | LanguageModel): PolicySpec {
+  // `provider/model`, as functions of the AI SDK take it.
+  if (typeof given === 'string' && (given as string).includes('/')) assertLanguageModel(given, 'policy');
+  const spec = isLanguageModel(given) ? { languageModel: given } : given;
   checkOptions('policy', spec, SPEC);
-  if (spec.price === undefined) return;
+  if (spec.languageModel !== undefined) assertLanguageModel(spec.languageModel, 'policy');
+  if (spec.price === undefined) return spec;
   checkOptions('price', spec.price, PRICE);
   const missing = (Object.keys(PRICE) as (keyof Price)[]).find((key) => spec.price![key] === undefined);
   if (missing !== undefined) throw new ConfigError(`price has no ${missing}. Give input, cached and output, in US dollars per million tokens.`);
+  return spec;
 }
 
 /**
- * Opens a policy: a server, a model in this process, or the environment's baseline. An empty spec opens the server of the environment variable VF_BASE_URL,
+ * Opens a policy: a server, a model of the AI SDK, a model in this process, or the environment's baseline. An empty spec opens the server of the environment variable VF_BASE_URL,
  * else the baseline. A program has models of its own: for it the spec must be empty. A server is asked once which model it serves and whether it supports
  * token ids. Dispose of the policy after use.
  *
@@ -76,8 +83,8 @@ export function checkPolicySpec(spec: PolicySpec): void {
  * await using policy = await openPolicy({ provider: 'embedded', model: 'nano-base' });
  * console.log(policy.model, policy.client.capabilities.kind);
  */
-export async function openPolicy<R extends Row = Row>(spec: PolicySpec, options: OpenPolicyFor<R> = {}): Promise<OpenedPolicy> {
-  checkPolicySpec(spec);
+export async function openPolicy<R extends Row = Row>(given: PolicySpec | LanguageModel, options: OpenPolicyFor<R> = {}): Promise<OpenedPolicy> {
+  const spec = policySpecOf(given);
   checkOptions('openPolicy', options, OPTIONS);
   const [{ openNamedPolicy }, { loadEnvironmentFile }] = await Promise.all([
     import('../sessions/policy/open-named-policy.ts'),
@@ -85,8 +92,8 @@ export async function openPolicy<R extends Row = Row>(spec: PolicySpec, options:
   ]);
   await using parts = new Disposers();
   const callbacks = new Callbacks(options);
-  const { environment: played, variables: given = process.env, signal, onNotice, ...others } = callbacks.options;
-  const variables: NodeJS.ProcessEnv = { ...given };
+  const { environment: played, variables: found = process.env, signal, onNotice, ...others } = callbacks.options;
+  const variables: NodeJS.ProcessEnv = { ...found };
   loadEnvironmentFile('.env', variables);
   const loaded = typeof played === 'string' ? await loadEnvironment(played, {}, { env: variables, signal }) : null;
   if (loaded !== null) parts.defer(() => loaded.close());

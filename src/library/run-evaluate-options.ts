@@ -1,6 +1,7 @@
 /** The body of `evaluate`: its options as a request, its callbacks as the surroundings of a session. */
 import { packageVersion } from '../data/package-root.ts';
 import { checkOptions, type OptionKinds } from '../core/check-options.ts';
+import { assertLanguageModel, isLanguageModel } from '../clients/language-model.ts';
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
@@ -15,7 +16,6 @@ import { ResultSchema } from '../schemas/results.ts';
 import type { RoleTable } from '../schemas/roles-config.ts';
 import type { EvaluationRequest } from '../sessions/evaluation/evaluation-request.ts';
 import { loadEnvironmentFile } from '../sessions/environment/environment-file.ts';
-import type { PolicySpec } from '../sessions/policy/policy-spec.ts';
 import { type EvaluationContext, evaluationNotices, type OpenedEvaluation, openEvaluation } from '../sessions/evaluation/open-evaluation.ts';
 import { evaluationTransport } from '../sessions/evaluation/evaluation-transport.ts';
 import { playEvaluation } from '../sessions/evaluation/play-evaluation.ts';
@@ -23,7 +23,7 @@ import { roleTableOf } from '../sessions/roles/role-flag.ts';
 import { PROPERTY_NAMES } from '../sessions/setting-names.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { withTransport } from '../transport/transport-settings.ts';
-import { checkPolicySpec } from './open-policy.ts';
+import { policySpecOf } from './open-policy.ts';
 import { Callbacks } from './callbacks.ts';
 import type { Evaluated, EvaluateOptions, RoleSpec } from './evaluate.ts';
 
@@ -105,17 +105,14 @@ export async function runEvaluateOptions<R extends Row>(options: EvaluateOptions
 
 async function evaluated<R extends Row>(options: EvaluateOptions<R> & { readonly signal: AbortSignal }): Promise<Evaluated> {
   const { environment, signal, variables: given, onEvent, onNotice, policy, roles = {}, ...request } = options;
-  const isClient = (player: PolicySpec | PolicyClient | undefined): player is PolicyClient => isObject(player) && 'lease' in player;
+  const isClient = (player: typeof policy): player is PolicyClient => isObject(player) && 'lease' in player;
   const client = isClient(policy) ? policy : null;
-  const spec = policy === undefined || isClient(policy) ? null : policy;
-  if (policy !== undefined && client === null) checkPolicySpec(spec!);
-  const isModel = (entry: [string, RoleSpec | Model | string]): entry is [string, Model] => isObject(entry[1]) && 'generate' in entry[1];
-  const models = Object.entries(roles).filter(isModel);
-  const specs = Object.entries(roles).filter((entry): entry is [string, RoleSpec | string] => !isModel(entry));
+  const spec = policy === undefined || isClient(policy) ? null : policySpecOf(policy);
   const variables: NodeJS.ProcessEnv = { ...(given ?? process.env) };
   loadEnvironmentFile('.env', variables);
   const secrets = new Set<string>();
   const say = (line: string) => onNotice?.(redactSecrets(redactUrl(line), [...secrets]));
+  const { models, specs } = await rolesOf(roles, say);
   const context: EvaluationContext = {
     variables,
     secrets,
@@ -125,13 +122,13 @@ async function evaluated<R extends Row>(options: EvaluateOptions<R> & { readonly
     packageVersion: packageVersion(),
     ...(typeof environment === 'string' ? {} : { loaded: loadedEnvironment(environment, options) }),
     ...(client === null ? {} : { client }),
-    models: Object.fromEntries(models),
+    models,
   };
   const asked: EvaluationRequest = {
     ...request,
     environment: typeof environment === 'string' ? environment : environment.id,
     ...(spec === null ? {} : { policy: spec }),
-    roles: Object.fromEntries(specs.map(([role, named]) => [role, tableOf(role, named)])),
+    roles: specs,
   };
   const summary = await withTransport(evaluationTransport(asked, context), async () => {
     await using opened = await openEvaluation(asked, context);
@@ -151,6 +148,25 @@ function loadedEnvironment(environment: unknown, { args, environmentsDir }: Pick
   if (loaded.images !== undefined)
     throw new ConfigError(`evaluate keeps the images of an environment that it loads itself. Give ${loaded.id} by its name or path.`);
   return loaded;
+}
+
+/** The caller's own models, and the tables of the others. */
+async function rolesOf(roles: NonNullable<EvaluateOptions['roles']>, say: (line: string) => void) {
+  const models: Record<string, Model> = {};
+  const specs: Record<string, RoleTable> = {};
+  for (const [role, player] of Object.entries(roles)) {
+    if (isLanguageModel(player)) {
+      const { modelFromLanguageModel } = await import('../registry/model-from-language-model.ts');
+      assertLanguageModel(player, `The role ${role}`);
+      models[role] = modelFromLanguageModel(player, { maxRetries: 0, onRemark: (remark) => say(`Role ${role}: ${remark}`) });
+    } else if (isModel(player)) models[role] = player;
+    else specs[role] = tableOf(role, player);
+  }
+  return { models, specs };
+}
+
+function isModel(player: RoleSpec | Model | string): player is Model {
+  return isObject(player) && 'generate' in player;
 }
 
 function tableOf(role: string, spec: RoleSpec | string): RoleTable {

@@ -28,13 +28,24 @@ export async function moduleFunction(path: string, name: string, key: string): P
   throw new ConfigError(`${path} (${key}) does not export a function ${name}`);
 }
 
+/** What a module exports under this name, of any type. Throws ConfigError if there is no such module or export. */
+export async function moduleExport(path: string, name: string, key: string): Promise<unknown> {
+  const exported = await optionalModuleExport(path, name, key);
+  if (exported !== undefined) return exported;
+  throw new ConfigError(`${path} (${key}) exports no ${name}`);
+}
+
 /** As `moduleFunction`; null if the module does not export the name. */
 export async function optionalModuleFunction(path: string, name: string, key: string): Promise<AnyFunction | null> {
-  if (!existsSync(resolve(path))) throw new ConfigError(`There is no module ${path} (${key}); name a file, with its extension`);
-  const exported = exportedBy(await imported(resolve(path), false, key), name);
+  const exported = await optionalModuleExport(path, name, key);
   if (exported === undefined) return null;
   if (typeof exported === 'function') return exported as AnyFunction;
   throw new ConfigError(`${path} (${key}) exports ${name}, but it is not a function`);
+}
+
+async function optionalModuleExport(path: string, name: string, key: string): Promise<unknown> {
+  if (!existsSync(resolve(path))) throw new ConfigError(`There is no module ${path} (${key}); name a file, with its extension`);
+  return exportedBy(await imported(resolve(path), false, key), name);
 }
 
 async function imported(path: string, isOwn: boolean, key?: string): Promise<Readonly<Record<string, unknown>>> {

@@ -1,6 +1,4 @@
-import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
-import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { describe, expect, test, vi } from 'vitest';
 import type { LanguageModel } from '../../src/clients/language-model.ts';
 import { type LanguageModelPolicyOptions, policyFromLanguageModel } from '../../src/clients/language-model-policy.ts';
@@ -11,18 +9,11 @@ import type { Message } from '../../src/core/message.ts';
 import { policyClientContract } from '../contracts/policy-client.ts';
 import { paintedStore } from '../images/painted-store.ts';
 import { refusingUrl } from '../transport/loopback.ts';
+import { KEY, PROVIDERS } from './sdk-providers.ts';
 import { type WireAnswer, wireServer } from './wire-server.ts';
 
 const question: readonly Message[] = [{ role: 'user', content: 'Who?' }];
-const KEY = 'sk-a-very-secret-key-0123';
 const painted = await paintedStore(3, 64, 48);
-
-const PROVIDERS: Readonly<Record<string, (url: string) => LanguageModel>> = {
-  '@ai-sdk/openai-compatible': (url) => createOpenAICompatible({ name: 'wires', baseURL: `${url}/v1`, apiKey: KEY, includeUsage: true })('m'),
-  '@ai-sdk/openai chat': (url) => createOpenAI({ baseURL: `${url}/v1`, apiKey: KEY }).chat('m'),
-  '@ai-sdk/openai responses': (url) => createOpenAI({ baseURL: `${url}/v1`, apiKey: KEY }).responses('m'),
-  '@ai-sdk/anthropic': (url) => createAnthropic({ baseURL: `${url}/v1`, apiKey: KEY })('m'),
-};
 
 const WORDS = ['<think>', 'so', '</think>', '<search>', 'q', '</search>', 'more'];
 

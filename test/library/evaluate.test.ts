@@ -101,7 +101,7 @@ describe('evaluate', () => {
 
   it.each<[object, RegExp]>([
     [{ row: 3 }, /^evaluate has no option row \(did you mean rows\?\)\. Leave it out; it has environment, /],
-    [{ policy: 'embedded' }, /^policy must be given an object, got "embedded"\. It has the options provider, /],
+    [{ policy: 'embedded' }, /^policy must be given an object, got "embedded"\. It has the options languageModel, provider, /],
     [{ environment: {} }, /^evaluate needs an environment that loadEnvironment gave: this one cannot be used, because its id is not/],
     [{ policy: { baseURL: 'http://h/v1' } }, /^policy has no option baseURL \(did you mean baseUrl\?\)/],
     [{ args: { a: 1 } }, /^evaluate takes arguments for an environment that it loads/],

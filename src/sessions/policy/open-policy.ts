@@ -17,7 +17,7 @@ import { embeddedModel } from './embedded-model.ts';
 import type { SettingNames } from '../setting-names.ts';
 import { type EmbeddedTarget, type EndpointTarget, keySettingOf, type PolicyTarget } from './policy-target.ts';
 import { EMBEDDED } from './providers.ts';
-import { openChatApi } from '../../registry/open-chat-api.ts';
+import { openChat, openLanguageModel, where } from './open-chat-policy.ts';
 
 /** A policy that is ready to play. */
 export interface OpenedPolicy extends AsyncDisposable {
@@ -63,6 +63,8 @@ export async function openPolicy(target: PolicyTarget, options: OpenPolicyOption
       return openEmbedded(target, options);
     case 'absent':
       return openAbsent(target.model);
+    case 'language-model':
+      return openLanguageModel(target, options);
     case 'client': {
       const { client } = target;
       return { client, model: client.name, kind: 'client', baseUrl: null, description: client.name, notices: [], async [Symbol.asyncDispose]() {} };
@@ -125,9 +127,6 @@ function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly ap
 
 /** `isEmbedded`: the engine in this process plays, so that sampling by token ids is a function of the run's seed. */
 type EndpointOptions = OpenPolicyOptions & { readonly isEmbedded?: boolean; readonly vocabularySize?: number | null };
-
-/** `because`: the reason for chat mode although the server supports token ids. @default it does not, or chat was requested */
-type ChatOptions = OpenPolicyOptions & { readonly because?: string };
 
 /** An endpoint of which every field of the run's requests has an effect. */
 async function openEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
@@ -242,59 +241,4 @@ function templateText({ chatTemplate, beginsWithBos }: PolicyProbe, { turnFormat
   if (chatTemplate === 'model') return 'its own chat template';
   if (turnFormat === 'chat') return 'no chat template of its own: ChatML';
   return beginsWithBos === true && tokens?.bos !== 'never' ? 'no chat template: plain text after a BOS token' : 'no chat template: plain text';
-}
-
-async function openChat(target: EndpointTarget, probe: PolicyProbe, options: ChatOptions): Promise<OpenedPolicy> {
-  const { apiKey, keyVariable, baseUrls, headers } = target;
-  const settings = {
-    model: probe.model,
-    version: options.version,
-    apiKey,
-    keyVariable,
-    headers,
-    maxModelLen: probe.maxModelLen,
-    // Only vLLM reports its context window, and only vLLM continues a final assistant message.
-    ...(target.stream !== undefined && { stream: target.stream }),
-    takesPrefill: probe.maxModelLen !== null,
-    maxConcurrentRequests: options.maxConcurrent,
-    ...(options.maxWaitMs !== undefined && { maxWaitMs: options.maxWaitMs }),
-  };
-  if (options.environment.needs?.includes('native_tools') === true) {
-    const { assertTakesTools } = await import('../environment/assert-takes-tools.ts');
-    for (const baseUrl of baseUrls) {
-      await using opened = new Disposers();
-      const asking = await openChatApi({ ...settings, baseUrls: [baseUrl], maxRetries: 0 });
-      opened.defer(() => asking.close());
-      await assertTakesTools(asking, {
-        environmentId: options.environment.id,
-        where: redactUrl(baseUrl),
-        isVllm: probe.maxModelLen !== null,
-        signal: options.signal,
-      });
-    }
-  }
-  const { id, turnFormat, turnFormats = [turnFormat], images } = options.environment;
-  if (showsImages(options.environment) && images === undefined)
-    throw new ConfigError(`${id} shows images, but has no ImageStore with their bytes. Pass one to the environment as \`images\`.`);
-  const client = await openChatApi({ ...settings, baseUrls, maxRetries: options.maxRetries, strictStops: options.strictStops ?? false, images });
-  const isApproximate = turnFormats.includes('continuation');
-  const form = ['chat messages', ...(isApproximate ? ['an approximation'] : []), ...(options.because ? [`because ${options.because}`] : [])];
-  const because = probe.chatOnlyBecause === null ? '' : ` (${probe.chatOnlyBecause})`;
-  const approximation =
-    `Chat mode is an approximation here: the environment writes into the model's own turn, but ${where(target)} accepts only messages${because}. ` +
-    'Observations are sent as user messages. The scored text is the same, but the rollouts cannot be exported for training.';
-  return {
-    client,
-    model: probe.model,
-    kind: 'endpoint',
-    baseUrl: redactUrl(baseUrls[0]!),
-    description: `${probe.model} at ${where(target)} (${form.join(', ')})`,
-    notices: isApproximate ? [approximation] : [],
-    [Symbol.asyncDispose]: () => client.close(),
-  };
-}
-
-function where({ baseUrls }: EndpointTarget): string {
-  const [first, ...others] = baseUrls.map(redactUrl);
-  return others.length === 0 ? first! : `${first} and ${others.length} more`;
 }

@@ -18,6 +18,7 @@ export interface NamedPolicy {
 
 /** Settings that have an effect only on a policy. */
 const OF_POLICY = [
+  'languageModel',
   'model',
   'provider',
   'baseUrl',

@@ -1,8 +1,14 @@
+import type { LanguageModel } from '../../clients/language-model.ts';
 import type { Price } from '../../core/price.ts';
 
 /** A caller's description of a policy. Everything is optional: without a server or a model, the environment's built-in baseline plays. */
 export interface PolicySpec {
-  /** A server by name (`vllm`, `openai`, ...), `embedded` for a model in this process, or `baseline`. @default the server at `baseUrl` */
+  /** A model of the AI SDK, such as `openai('gpt-5')`, in place of a server: it is evaluated, and not trained. @default none */
+  readonly languageModel?: LanguageModel;
+  /**
+   * A server by name (`vllm`, `openai`, ...), `embedded` for a model in this process, `baseline`, or a module of yours that exports a model of the AI SDK as `policy`
+   * (`./my-policy.ts`). @default the server at `baseUrl`
+   */
   readonly provider?: string;
   /** Any OpenAI-compatible server, up to and including `/v1`. @default that of `provider`, else the environment variable VF_BASE_URL */
   readonly baseUrl?: string;

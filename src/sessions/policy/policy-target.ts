@@ -2,10 +2,14 @@
  * Resolves the policy from the caller's description, the endpoint registry and environment variables. Makes no connections.
  * Order: a URL, a provider, an alias that the model names, VF_BASE_URL, then the built-in baseline.
  */
+import { resolve } from 'node:path';
 import { settingRemedy } from '../environment/environment-file.ts';
+import { assertLanguageModel, type LanguageModel } from '../../clients/language-model.ts';
 import type { PolicyClient, StreamSetting } from '../../clients/policy-client.ts';
 import { ConfigError } from '../../core/errors.ts';
+import { isModulePath } from '../../core/module-path.ts';
 import type { Price } from '../../core/price.ts';
+import { moduleExport } from '../../registry/load-export.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { suggestion } from '../../core/closest-name.ts';
 import { type ClientType, type Endpoint, parseClientType, parseStream, readEndpoints, variableName } from './endpoints.ts';
@@ -58,6 +62,16 @@ interface AbsentTarget {
   readonly toDownload: string;
 }
 
+/** A model of the AI SDK. */
+export interface LanguageModelTarget {
+  readonly kind: 'language-model';
+  readonly model: LanguageModel;
+  /** @default 'auto' */
+  readonly stream?: StreamSetting;
+  /** @default unknown */
+  readonly price?: Price;
+}
+
 /** A client of the caller's own, which stays open. */
 interface ClientTarget {
   readonly kind: 'client';
@@ -66,6 +80,7 @@ interface ClientTarget {
 
 export type PolicyTarget =
   | EndpointTarget
+  | LanguageModelTarget
   | EmbeddedTarget
   | AbsentTarget
   | ClientTarget
@@ -87,6 +102,7 @@ export async function resolvePolicyTarget(spec: PolicySpec, context: PolicyConte
   const model = spec.model ?? nonEmpty(variables['VF_MODEL']);
   const clientType = parseClientType(spec.clientType ?? 'auto', names.name('clientType'));
   if (spec.stream !== undefined) parseStream(spec.stream, names.name('stream'));
+  if (spec.languageModel !== undefined || isModulePath(spec.provider ?? '')) return languageModelTarget(spec, names);
   const provider = spec.provider === undefined ? null : providerNamed(spec.provider, names);
   if (provider === BASELINE) {
     if (spec.baseUrl !== undefined) {
@@ -112,6 +128,25 @@ export async function resolvePolicyTarget(spec: PolicySpec, context: PolicyConte
 
 /** Settings that have an effect only on a server. */
 const OF_SERVER = ['apiKeyVar', 'apiKey', 'headers', 'clientType', 'stream'] as const satisfies readonly (keyof PolicySpec)[];
+
+/** What only a server has. A model of the AI SDK has its key and its headers from its provider. */
+const NOT_OF_LANGUAGE_MODELS = ['model', 'baseUrl', 'apiKeyVar', 'apiKey', 'headers', 'clientType'] as const satisfies readonly (keyof PolicySpec)[];
+
+async function languageModelTarget(
+  { languageModel, provider, stream, price, ...spec }: PolicySpec,
+  names: SettingNames,
+): Promise<LanguageModelTarget> {
+  const chosenBy = provider === undefined ? names.name('languageModel') : names.given({ provider });
+  const unused =
+    provider !== undefined && languageModel !== undefined ? 'provider' : NOT_OF_LANGUAGE_MODELS.find((setting) => spec[setting] !== undefined);
+  if (unused !== undefined)
+    throw new ConfigError(
+      `${names.name(unused)} has no effect next to a model of the AI SDK (${chosenBy}), which its own provider asks. Leave one out.`,
+    );
+  const model: unknown = languageModel ?? (await moduleExport(resolve(provider!), 'policy', names.name('provider')));
+  assertLanguageModel(model, provider === undefined ? chosenBy : `The export policy of ${provider}`);
+  return { kind: 'language-model', model, ...(stream === undefined ? {} : { stream }), ...(price === undefined ? {} : { price }) };
+}
 
 /** Ignores VF_MODEL, which names a model at VF_BASE_URL. */
 async function embeddedTarget(spec: PolicySpec, { names, bundledModel }: PolicyContext): Promise<EmbeddedTarget> {

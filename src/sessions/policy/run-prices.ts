@@ -32,6 +32,8 @@ interface AskedModel {
   readonly baseUrls: readonly string[];
   /** The price that the caller gave. @default that of the registry */
   readonly price?: Price | null;
+  /** A model of the AI SDK, whose address is not known. @default false */
+  readonly isRemote?: boolean;
 }
 
 const NO_REGISTRY: EndpointRegistry = { path: 'configs/endpoints.toml', isPackaged: false, endpoints: [] };
@@ -50,7 +52,9 @@ export async function runPrices(options: RunPricesOptions): Promise<CostOptions 
   const policy: AskedModel =
     target.kind === 'endpoint'
       ? { asker: 'the policy', model: options.policy.model, alias: target.alias, baseUrls: target.baseUrls, price: target.price ?? null }
-      : { ...OWN_POLICY, model: options.policy.model };
+      : target.kind === 'language-model'
+        ? { ...OWN_POLICY, model: options.policy.model, price: target.price ?? null, isRemote: true }
+        : { ...OWN_POLICY, model: options.policy.model };
   return pricesOf(policy, options, { limit, isUncounted, endpointsPath, limitName: names.name('maxCostUsd') });
 }
 
@@ -79,14 +83,19 @@ async function pricesOf(
     if (player.kind === 'policy') return [role, { ...policy, asker: asked.asker }];
     return [
       role,
-      player.kind === 'endpoint' ? { ...asked, alias: player.alias, baseUrls: player.baseUrls } : { ...asked, alias: null, baseUrls: [] },
+      player.kind === 'endpoint'
+        ? { ...asked, alias: player.alias, baseUrls: player.baseUrls }
+        : { ...asked, alias: null, baseUrls: [], isRemote: player.model.isRemote ?? false },
     ];
   });
   const all = [policy, ...roles.map(([, asked]) => asked)];
   const registry = all.every(({ baseUrls }) => baseUrls.length === 0) ? NO_REGISTRY : await registryOf(endpointsPath, limit);
   const unpriced = all.filter((asked) => priceOf(asked, registry) === null);
   if (limit !== null && unpriced.length > 0) throw unknownPrice(unpriced[0]!, registry, limitName);
-  const mayCost = all.some((asked) => (priceOf(asked, registry) === null ? !asked.baseUrls.every(isLoopback) : asked.baseUrls.length > 0));
+  const isElsewhere = ({ baseUrls, isRemote = false }: AskedModel) => isRemote || baseUrls.length > 0;
+  const mayCost = all.some((asked) =>
+    priceOf(asked, registry) === null ? asked.isRemote === true || !asked.baseUrls.every(isLoopback) : isElsewhere(asked),
+  );
   if ((!mayCost || isUncounted) && limit === null) return null;
   const priced = (asked: AskedModel): PricedModel => ({ model: asked.model, price: priceOf(asked, registry) });
   return { policy: priced(policy), roles: Object.fromEntries(roles.map(([role, asked]) => [role, priced(asked)])), limit };
@@ -103,8 +112,9 @@ async function registryOf(endpointsPath: string | null, limit: number | null): P
 }
 
 /** The caller's price, else that of the alias, else of any endpoint with the same URL and model; null if none has a price. */
-function priceOf({ alias, model, baseUrls, price = null }: AskedModel, { endpoints }: EndpointRegistry): Price | null {
+function priceOf({ alias, model, baseUrls, price = null, isRemote = false }: AskedModel, { endpoints }: EndpointRegistry): Price | null {
   if (price !== null) return price;
+  if (isRemote) return null;
   if (baseUrls.length === 0) return FREE;
   const rows = alias === null ? endpoints.filter((row) => row.model === model && baseUrls.some((url) => isSameUrl(url, row.baseUrl))) : endpoints;
   return rows.find((row) => (alias === null || row.id === alias) && row.price !== null)?.price ?? null;
@@ -114,7 +124,11 @@ function isSameUrl(a: string, b: string): boolean {
   return withoutTrailingSlashes(a) === withoutTrailingSlashes(b);
 }
 
-function unknownPrice({ asker, model, alias }: AskedModel, { path, isPackaged }: EndpointRegistry, limitName: string): ConfigError {
+function unknownPrice({ asker, model, alias, isRemote = false }: AskedModel, { path, isPackaged }: EndpointRegistry, limitName: string): ConfigError {
+  if (isRemote)
+    return new ConfigError(
+      `${limitName} needs the price of every model, and ${model} (${asker}) is a model of the AI SDK without one. Give the policy a price: { languageModel, price: { input: 0.5, cached: 0.1, output: 1.5 } }, in US dollars per million tokens; a role has no such setting.`,
+    );
   const file = isPackaged ? 'configs/endpoints.toml' : path;
   const place = alias === null ? `a table [[endpoint]] with its url and model to ${file}` : `the price to alias ${alias} in ${file}`;
   return new ConfigError(

@@ -3,6 +3,7 @@ import type { PolicyCapabilities, PolicyClient } from '../../clients/policy-clie
 import { Disposers } from '../../core/disposers.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { ImageStore } from '../../core/message.ts';
+import type { Model } from '../../core/model.ts';
 import { samplingFields } from '../../core/sampling.ts';
 import type { RoleRequest } from '../../models/asked-with.ts';
 import { chatProblem, clientModel } from '../../models/client-model.ts';
@@ -115,7 +116,12 @@ async function bind(resolved: ResolvedRole, options: OpenRolesOptions, opened: D
   const limits = limitsOf(table);
   switch (player.kind) {
     case 'builtin':
-      return { binding: { model: player.model, ...limits }, who: `${player.model.name} (builtin)`, notice: null };
+      // A client of the AI SDK's models has a deadline of its own, which leaves out waits for a rate limit.
+      return {
+        binding: { model: player.model, ...(player.model.isRemote && { timeoutMs: Infinity }), ...limits },
+        who: ownModelText(player.model),
+        notice: null,
+      };
     case 'policy': {
       if (policy.refusal !== undefined) throw new ConfigError(policy.refusal(role, names));
       const problem = chatProblem(policy.capabilities);
@@ -189,12 +195,16 @@ function limitsOf(table: RoleTable): Omit<RoleBinding, 'model' | 'cache'> {
   };
 }
 
+function ownModelText({ name, isRemote = false }: Model): string {
+  return `${name} (${isRemote ? 'AI SDK' : 'builtin'})`;
+}
+
 /** Describes a role's model and limits before any server is contacted. */
 export function resolvedRoleText(resolved: ResolvedRole): string {
   const { player } = resolved;
   const who =
     player.kind === 'builtin'
-      ? `${player.model.name} (builtin)`
+      ? ownModelText(player.model)
       : player.kind === 'policy'
         ? 'the policy itself'
         : `${player.model ?? 'the only model'} at ${player.baseUrls.map(redactUrl).join(', ')}`;
