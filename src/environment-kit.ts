@@ -47,6 +47,7 @@ export { readDocument } from './files/read-document.ts';
 export { openPageRetriever, type OpenPageRetrieverOptions, SEARCH_FORMS, type SearchForm } from './registry/open-page-retriever.ts';
 export { type CreateRetriever, type EngineContext, isEngineModule } from './registry/open-engine-module.ts';
 export { PACE_ARGUMENTS, paceOf, type SearchPace } from './registry/search-pace.ts';
+export { modelFromLanguageModel } from './registry/model-from-language-model.ts';
 export { openWebSearch, type WebSearchOptions } from './registry/open-web-search.ts';
 export {
   engineArgument,

@@ -75,7 +75,7 @@ function ownParts(content: readonly Fields[]): Fields {
     ({ type, providerExecuted }) => ['text', 'reasoning', 'tool-call'].includes(String(type)) && providerExecuted !== true,
   );
   if (parts.every(({ type, providerMetadata }) => type !== 'reasoning' && providerMetadata === undefined)) return {};
-  const returned = parts.map(({ providerMetadata, input: _, ...part }) => ({
+  const returned = parts.map(({ providerMetadata, ...part }) => ({
     ...part,
     ...(part['type'] === 'tool-call' ? { input: {} } : {}),
     ...(providerMetadata === undefined ? {} : { providerOptions: providerMetadata }),

@@ -26,7 +26,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
 
 /** Throws ConfigError for a field that the AI SDK does not have. */
 export function callOptions(body: ChatBody, version: Version, providerOptions: Fields = {}): Fields {
-  const { messages, model: _, tools = [], ...settings } = body as Fields & Pick<ChatBody, 'tools' | 'messages'>;
+  const { messages, model: _, tools = [], ...settings } = body;
   const options: Record<string, unknown> = { prompt: promptOf(messages, version) };
   if (tools.length > 0) options['tools'] = tools.map(toolOf);
   if (Object.keys(providerOptions).length > 0) options['providerOptions'] = providerOptions;
