@@ -19,6 +19,6 @@ describe('the public surface', () => {
   });
 
   it('keeps the main entry on one screen', () => {
-    expect(counts.get('.')).toBeLessThanOrEqual(78);
+    expect(counts.get('.')).toBeLessThanOrEqual(82);
   });
 });
