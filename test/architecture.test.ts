@@ -76,8 +76,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     ...BASE,
   ],
   'src/reports': PARTS,
-  // A model in this process is a policy server on loopback.
-  'src/sessions': ['src/reports', ...PARTS, 'src/server/policy/start-policy-server.ts'],
+  // A model in this process is a policy server on loopback; an agent asks a gateway there.
+  'src/sessions': ['src/reports', ...PARTS, 'src/server/policy/start-policy-server.ts', 'src/server/gateway/gateway.ts'],
   'src/doctor': ['src/sessions', 'src/reports', ...PARTS, 'src/server/listen.ts'],
   'src/rounds/driver': ['src/sessions', 'src/reports', 'src/rounds', ...PARTS],
   'src/serving': ['src/sessions', 'src/reports', 'src/server', ...PARTS],

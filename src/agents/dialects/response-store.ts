@@ -1,0 +1,84 @@
+/**
+ * What a session has answered over Responses, so that a later request can name an item (`item_reference`) or an answer (`previous_response_id`) by its id. The answers that were
+ * not named for longest are forgotten once all together hold too much.
+ */
+import { fieldsOf } from '../../schemas/is-object.ts';
+import type { ItemStore } from './responses-request.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+interface StoredAnswer {
+  readonly answer: Fields;
+  /** The answer before, and the items that the request added to it. */
+  readonly previous: StoredAnswer | null;
+  readonly input: readonly unknown[];
+  readonly characters: number;
+}
+
+/** Characters of requests and answers that a session keeps; about twenty requests of a coding agent with all that it has read. */
+const MOST_CHARACTERS = 2 ** 24;
+
+export class ResponseStore implements ItemStore {
+  readonly #mostCharacters: number;
+  /** In the order of their last use. */
+  readonly #answers = new Map<string, StoredAnswer>();
+  readonly #items = new Map<string, Fields>();
+  #characters = 0;
+
+  /** @param mostCharacters default 16,777,216 */
+  constructor(mostCharacters: number = MOST_CHARACTERS) {
+    this.#mostCharacters = mostCharacters;
+  }
+
+  item(id: string): Fields | undefined {
+    return this.#items.get(id);
+  }
+
+  response(id: string): readonly unknown[] | undefined {
+    const lists: (readonly unknown[])[] = [];
+    for (let at = this.#used(id); at !== null; at = at.previous) lists.push(outputOf(at), at.input);
+    return lists.length === 0 ? undefined : lists.reverse().flat();
+  }
+
+  /** The answer as it was written; undefined if there is none of this id. */
+  answer(id: string): Fields | undefined {
+    return this.#used(id)?.answer;
+  }
+
+  /**
+   * Keeps an answer, unless its request says `store: false`.
+   * @param body of the request
+   * @param characters of the body and the answer as texts
+   */
+  keep(body: unknown, answer: Fields, characters: number): void {
+    const { store, input, previous_response_id: before } = fieldsOf(body);
+    if (store === false) return;
+    const id = String(answer['id']);
+    const stored: StoredAnswer = {
+      answer,
+      previous: typeof before === 'string' ? this.#used(before) : null,
+      input: typeof input === 'string' ? [{ role: 'user', content: input }] : (input as readonly unknown[]),
+      characters,
+    };
+    this.#answers.set(id, stored);
+    for (const item of outputOf(stored)) this.#items.set(String(fieldsOf(item)['id']), fieldsOf(item));
+    this.#characters += characters;
+    for (const [oldest, { characters: held }] of this.#answers) {
+      if (this.#characters <= this.#mostCharacters || oldest === id) break;
+      this.#answers.delete(oldest);
+      this.#characters -= held;
+    }
+  }
+
+  #used(id: string): StoredAnswer | null {
+    const stored = this.#answers.get(id);
+    if (stored === undefined) return null;
+    this.#answers.delete(id);
+    this.#answers.set(id, stored);
+    return stored;
+  }
+}
+
+function outputOf({ answer }: StoredAnswer): readonly unknown[] {
+  return answer['output'] as readonly unknown[];
+}

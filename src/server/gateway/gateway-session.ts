@@ -1,0 +1,77 @@
+/** One agent's door to the policy: its address, its key, and its requests that are being answered. */
+import type { AgentRequest, AgentTurn } from '../../agents/agent-request.ts';
+import { AgentRefusal } from '../../agents/agent-refusal.ts';
+import type { Dialect } from '../../agents/dialects/dialect.ts';
+import { ResponseStore } from '../../agents/dialects/response-store.ts';
+import { eitherSignal, untilAborted } from '../../core/abort.ts';
+
+export interface GatewaySessionOptions {
+  /** The name under which the session lists its policy. */
+  readonly model: string;
+  /**
+   * Answers a request; rejects with AgentRefusal if it cannot be honoured.
+   * @param signal of the connection
+   */
+  ask(request: AgentRequest, signal: AbortSignal): Promise<readonly AgentTurn[]>;
+  /** Number of tokens that the policy would read. @default the routes that count tokens are refused */
+  count?(request: AgentRequest, signal: AbortSignal): Promise<number>;
+  /** Other names that an agent may ask for, such as those of roles. @default none */
+  readonly otherModels?: readonly string[];
+}
+
+/** Requests of a session that are answered at a time. Agents ask for a few dozen sub-agents at once at most. */
+const MOST_REQUESTS = 256;
+
+export class GatewaySession {
+  readonly options: GatewaySessionOptions;
+  readonly id: string;
+  readonly apiKey: string;
+  /** Seconds since the epoch. */
+  readonly created = Math.floor(Date.now() / 1000);
+  readonly responses = new ResponseStore();
+  readonly #ended = new AbortController();
+  #running = 0;
+
+  constructor(options: GatewaySessionOptions, { id, apiKey }: { readonly id: string; readonly apiKey: string }) {
+    this.options = options;
+    this.id = id;
+    this.apiKey = apiKey;
+  }
+
+  /** Throws AgentRefusal for a body that cannot be honoured. */
+  read(dialect: Dialect, body: unknown): AgentRequest {
+    return dialect.read(body, this.responses);
+  }
+
+  ask(request: AgentRequest, signal: AbortSignal): Promise<readonly AgentTurn[]> {
+    return this.#run(signal, (either) => this.options.ask(request, either));
+  }
+
+  count(request: AgentRequest, signal: AbortSignal): Promise<number> {
+    return this.#run(signal, async (either) => {
+      const tokens = await this.options.count?.(request, either);
+      return tokens ?? refuseCount();
+    });
+  }
+
+  /** Requests that are being answered are refused. */
+  end(refusal: AgentRefusal): void {
+    this.#ended.abort(refusal);
+  }
+
+  async #run<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    if (this.#running >= MOST_REQUESTS)
+      throw new AgentRefusal(429, null, `The session answers ${MOST_REQUESTS} requests already; wait until one of them is answered.`);
+    this.#running += 1;
+    using either = eitherSignal(signal, this.#ended.signal);
+    try {
+      return await untilAborted(work(either.signal), either.signal);
+    } finally {
+      this.#running -= 1;
+    }
+  }
+}
+
+function refuseCount(): never {
+  throw new AgentRefusal(404, null, 'This policy cannot count the tokens of a request.');
+}
