@@ -28,12 +28,19 @@ export interface AgentSettings {
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 
+export interface NamespacedTool {
+  readonly namespace: string;
+  readonly name: string;
+}
+
 export interface AgentRequest {
   /** The name that the agent asked for. */
   readonly model: string;
   /** The whole conversation, as the agent tells it. */
   readonly messages: readonly Message[];
   readonly tools: readonly ToolSpec[];
+  /** Tools of a namespace, by the name under which they are offered; calls are answered with both parts of it. @default none */
+  readonly namespaced?: ReadonlyMap<string, NamespacedTool>;
   readonly settings: AgentSettings;
   readonly isStreamed: boolean;
   /** A stream ends with the counts of tokens, in a dialect where that is asked for. @default false */
@@ -53,4 +60,14 @@ export interface AgentTurn {
   /** The stop string that ended it. @default none did */
   readonly stopSequence?: string;
   readonly usage: Usage;
+  /** Every token that was sampled, those of thoughts and calls included. @default a request for log-probs is refused */
+  readonly logProbs?: readonly TokenLogProb[];
+}
+
+export interface TokenLogProb {
+  readonly text: string;
+  /** Natural logarithm, at most 0. */
+  readonly logProb: number;
+  /** The likeliest tokens in its place. @default a request for them is refused */
+  readonly top?: readonly Pick<TokenLogProb, 'text' | 'logProb'>[];
 }

@@ -11,7 +11,7 @@ import type {
 import type { Message } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import type { AgentRequest, AgentSettings, AgentTurn } from './agent-request.ts';
-import { defined } from './dialects/chat-request.ts';
+import { defined } from './dialects/request-keys.ts';
 import { AgentRefusal } from './agent-refusal.ts';
 
 /** Answers a request; the signal is the caller's. */

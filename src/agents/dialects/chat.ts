@@ -1,29 +1,35 @@
 /** Chat Completions. */
-import type { AgentTurn } from '../agent-request.ts';
+import type { AgentRequest, AgentTurn } from '../agent-request.ts';
 import { readChatRequest } from './chat-request.ts';
 import { type AnswerHead, type Dialect, openaiRefusal, type StreamEvent } from './dialect.ts';
+import { writtenLogProbs } from './log-probs.ts';
 
 export const chatDialect: Dialect = {
   name: 'chat',
   read: (body) => readChatRequest(body),
-  answer: (head, _, turns) => ({
+  answer: (head, request, turns) => ({
     id: `chatcmpl-${head.id}`,
     object: 'chat.completion',
     created: head.created,
     model: head.model,
-    choices: turns.map((turn, index) => ({ index, message: wholeMessage(turn), logprobs: null, finish_reason: finishReason(turn) })),
+    choices: turns.map((turn, index) => ({
+      index,
+      message: wholeMessage(turn),
+      logprobs: choiceLogProbs(request, turn),
+      finish_reason: finishReason(turn),
+    })),
     usage: chatUsage(turns),
   }),
   opening: (head, { settings: { n = 1 } }) =>
     Array.from({ length: n }, (_, index) => chunk(head, [{ index, delta: { role: 'assistant', content: '' }, logprobs: null, finish_reason: null }])),
   events: (head, request, turns) => [
-    ...turns.flatMap((turn, index) => turnChunks(head, turn, index)),
+    ...turns.flatMap((turn, index) => turnChunks({ head, request, turn, index })),
     ...(request.countsUsage ? [chunk(head, [], { usage: chatUsage(turns) })] : []),
     { data: '[DONE]' },
   ],
   keepAlive: ': keep-alive\n\n',
   refusal: openaiRefusal,
-  failure: (refusal) => ({ data: openaiRefusal(refusal) }),
+  failure: (_, __, refusal) => [{ data: openaiRefusal(refusal) }],
 };
 
 function wholeMessage({ content, reasoning, toolCalls }: AgentTurn): object {
@@ -38,11 +44,25 @@ function wholeMessage({ content, reasoning, toolCalls }: AgentTurn): object {
   };
 }
 
-function turnChunks(head: AnswerHead, turn: AgentTurn, index: number): readonly StreamEvent[] {
-  const part = (delta: object, finish: string | null = null) => chunk(head, [{ index, delta, logprobs: null, finish_reason: finish }]);
+function choiceLogProbs(request: AgentRequest, turn: AgentTurn): object | null {
+  const content = writtenLogProbs(request, turn);
+  return content === null ? null : { content, refusal: null };
+}
+
+interface TurnAt {
+  readonly head: AnswerHead;
+  readonly request: AgentRequest;
+  readonly turn: AgentTurn;
+  readonly index: number;
+}
+
+function turnChunks({ head, request, turn, index }: TurnAt): readonly StreamEvent[] {
+  const part = (delta: object, finish: string | null = null, logprobs: object | null = null) =>
+    chunk(head, [{ index, delta, logprobs, finish_reason: finish }]);
+  const logProbs = choiceLogProbs(request, turn);
   return [
     ...(turn.reasoning === undefined ? [] : [part({ reasoning_content: turn.reasoning })]),
-    ...(turn.content === '' ? [] : [part({ content: turn.content })]),
+    ...(turn.content === '' && logProbs === null ? [] : [part({ content: turn.content }, null, logProbs)]),
     ...turn.toolCalls.map(({ id, name, arguments: args }, i) =>
       part({ tool_calls: [{ index: i, id, type: 'function', function: { name, arguments: args } }] }),
     ),

@@ -30,14 +30,19 @@ export interface Dialect {
   events(head: AnswerHead, request: AgentRequest, turns: readonly AgentTurn[]): readonly StreamEvent[];
   /** Keeps a silent stream open. */
   readonly keepAlive: string;
-  refusal(refusal: Pick<AgentRefusal, 'status' | 'param' | 'message'>): object;
-  /** The last event of a stream that failed after it had begun. */
-  failure(refusal: Pick<AgentRefusal, 'status' | 'param' | 'message'>): StreamEvent;
+  refusal(refusal: AgentRefusal): object;
+  /** The rest of a stream that failed after it had begun. */
+  failure(head: AnswerHead, request: AgentRequest, refusal: AgentRefusal): readonly StreamEvent[];
 }
 
 /** The `type` of an error by its status, in OpenAI's dialects. */
-export function openaiRefusal({ status, param, message }: Pick<AgentRefusal, 'status' | 'param' | 'message'>): object {
-  const type =
-    status === 401 ? 'authentication_error' : status === 404 ? 'not_found_error' : status >= 500 ? 'server_error' : 'invalid_request_error';
-  return { error: { message, type, param, code: null } };
+export function openaiRefusal({ status, param, message, code }: AgentRefusal): object {
+  return { error: { message, type: TYPES[status] ?? (status >= 500 ? 'server_error' : 'invalid_request_error'), param, code } };
 }
+
+const TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  429: 'rate_limit_error',
+};

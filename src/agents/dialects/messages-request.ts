@@ -1,40 +1,54 @@
 /** The request of Anthropic's `POST /v1/messages`. Results of tools, which are blocks of a user message there, become messages of their own. */
 import type { Message, ToolCall } from '../../core/message.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
-import { fieldsOf, isObject } from '../../schemas/is-object.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
 import type { AgentRequest, AgentSettings, ToolChoice } from '../agent-request.ts';
-import { defined, toolSpec } from './chat-request.ts';
-import { FLAG, integerFrom, LIST, numberFrom, OBJECT, refuse, RequestKeys, STRING } from './request-keys.ts';
+import { possibleChoice, responseFormat, toolSpec } from './openai-parts.ts';
+import { defined, FLAG, integerFrom, LIST, numberFrom, OBJECT, refuse, RequestKeys, STRING, stringsOf } from './request-keys.ts';
 
-const IGNORED = ['metadata', 'service_tier', 'inference_geo', 'container'];
+const IGNORED = ['metadata', 'service_tier', 'inference_geo', 'container', 'cache_control'];
 /** Thoughts are the policy's own affair. */
-const NAMED = ['thinking', 'output_config', 'context_management', 'mcp_servers', 'speed'];
+const NAMED = ['thinking', 'context_management', 'speed'];
 
 export function readMessagesRequest(body: unknown): AgentRequest {
   const keys = new RequestKeys(body);
   const system = blocksText(keys.raw('system'), 'system');
-  const given = keys.required('messages', LIST).flatMap((message, i) => messagesOf(message, `messages[${i}].`));
-  const messages = [...(system === '' ? [] : [{ role: 'system' as const, content: system }]), ...merged(given)];
+  const list = keys.required('messages', LIST);
+  const given = list.flatMap((message, i) => messagesOf(message, `messages[${i}].`));
   if (given.length === 0) refuse('messages', 'must have at least one message.');
-  const { tools, hosted } = messagesTools(keys);
-  const settings = messagesSettings(keys);
+  if (given.at(-1)!.role === 'assistant')
+    refuse(`messages[${list.length - 1}].role`, 'is assistant: this policy cannot go on with a text that it has not written.');
+  const messages = [...(system === '' ? [] : [{ role: 'system' as const, content: system }]), ...merged(given)];
+  const unhonoured = new Set<string>();
+  const tools = messagesTools(keys, { referenced: referencedTools(list), unhonoured });
+  const settings = messagesSettings(keys, { tools, unhonoured });
   const model = keys.optional('model', STRING) ?? '';
   const isStreamed = keys.optional('stream', FLAG) ?? false;
-  return { model, messages, tools, settings, isStreamed, unhonoured: [...keys.end({ ignored: IGNORED, named: NAMED }), ...hosted] };
+  const servers = keys.optional('mcp_servers', LIST) ?? [];
+  if (servers.length > 0) unhonoured.add('mcp_servers');
+  for (const name of keys.end({ ignored: IGNORED, named: NAMED })) unhonoured.add(name);
+  return { model, messages, tools, settings, isStreamed, unhonoured: [...unhonoured] };
 }
 
-function messagesSettings(keys: RequestKeys): AgentSettings {
+interface ToolsRead {
+  readonly tools: readonly ToolSpec[];
+  readonly unhonoured: Set<string>;
+}
+
+function messagesSettings(keys: RequestKeys, { tools, unhonoured }: ToolsRead): AgentSettings {
   const choice = keys.optional('tool_choice', OBJECT);
-  const stops = keys.optional('stop_sequences', LIST) ?? [];
-  if (!stops.every((one) => typeof one === 'string' && one !== '')) refuse('stop_sequences', 'must be a list of strings.');
   const topK = keys.optional('top_k', integerFrom(-1));
+  const output = new RequestKeys(keys.optional('output_config', OBJECT) ?? {}, 'output_config.');
+  const format = output.optional('format', OBJECT) ?? keys.optional('output_format', OBJECT);
+  for (const name of output.end({ named: ['effort', 'task_budget'] })) unhonoured.add(name);
   return defined({
     temperature: keys.optional('temperature', numberFrom(0, 100)),
     topP: keys.optional('top_p', numberFrom(0, 1)),
     maxTokens: keys.optional('max_tokens', integerFrom(1)),
-    stop: stops.length === 0 ? undefined : (stops as readonly string[]),
-    toolChoice: choice === undefined ? undefined : anthropicChoice(choice),
+    stop: stringsOf(keys.raw('stop_sequences'), 'stop_sequences'),
+    toolChoice: choice === undefined ? undefined : possibleChoice(anthropicChoice(choice), tools),
     parallelToolCalls: choice?.['disable_parallel_tool_use'] === true ? false : undefined,
+    jsonSchema: responseFormat(format, 'output_config.format.'),
     extra: topK === undefined ? undefined : { top_k: topK },
   });
 }
@@ -45,16 +59,40 @@ function anthropicChoice({ type, name }: Readonly<Record<string, unknown>>): Too
   return type === 'tool' && typeof name === 'string' ? { name } : refuse('tool_choice.type', 'must be "auto", "any", "tool" or "none".');
 }
 
-/** Tools that Anthropic itself would run, and those that are not loaded yet, are left out and named. */
-function messagesTools(keys: RequestKeys): { readonly tools: readonly ToolSpec[]; readonly hosted: readonly string[] } {
-  const hosted: string[] = [];
-  const tools = (keys.optional('tools', LIST) ?? []).flatMap((tool, i) => {
-    const { type = 'custom' } = fieldsOf(tool);
-    if (type === 'custom') return [toolSpec(new RequestKeys(tool, `tools[${i}].`), 'input_schema')];
-    hosted.push(`tools[${i}] (${String(type)})`);
-    return [];
-  });
-  return { tools, hosted };
+/**
+ * A tool that is loaded later (`defer_loading`) is offered once a result of a tool has named it. Those that Anthropic itself would run, and those that are not loaded, are left
+ * out; the former are named.
+ */
+function messagesTools(
+  keys: RequestKeys,
+  { referenced, unhonoured }: { readonly referenced: ReadonlySet<string> } & Pick<ToolsRead, 'unhonoured'>,
+): readonly ToolSpec[] {
+  const tools = new Map<string, ToolSpec>();
+  for (const [i, tool] of (keys.optional('tools', LIST) ?? []).entries()) {
+    const { type = 'custom', name, defer_loading: isDeferred } = fieldsOf(tool);
+    if (type !== 'custom') unhonoured.add(`tools[${i}] (${String(type)})`);
+    else if (isDeferred !== true || referenced.has(String(name))) {
+      const spec = toolSpec(new RequestKeys(tool, `tools[${i}].`), unhonoured, 'input_schema');
+      if (tools.has(spec.name)) refuse(`tools[${i}].name`, `is ${JSON.stringify(spec.name)}, which another tool is called too.`);
+      tools.set(spec.name, spec);
+    }
+  }
+  return [...tools.values()];
+}
+
+function referencedTools(messages: readonly unknown[]): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const message of messages)
+    for (const block of listOf(fieldsOf(message)['content']))
+      for (const part of listOf(fieldsOf(block)['content'])) {
+        const { type, tool_name: name } = fieldsOf(part);
+        if (type === 'tool_reference') names.add(String(name));
+      }
+  return names;
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
 }
 
 function messagesOf(given: unknown, place: string): readonly Message[] {
@@ -115,10 +153,10 @@ function blocksText(content: unknown, place: string): string {
   if (!Array.isArray(content)) return refuse(place, 'must be a string or a list of blocks.');
   return content
     .map((block: unknown, i) => {
-      const { type, text } = fieldsOf(block);
-      return isObject(block) && type === 'text' && typeof text === 'string'
-        ? text
-        : refuse(`${place}[${i}]`, 'must be a text block, because this policy reads text only.');
+      const { type, text, tool_name: name } = fieldsOf(block);
+      if (type === 'text' && typeof text === 'string') return text;
+      if (type === 'tool_reference' && typeof name === 'string') return `The tool ${name} can be called now.`;
+      return refuse(`${place}[${i}]`, 'must be a text block, because this policy reads text only.');
     })
     .join('\n');
 }

@@ -37,7 +37,7 @@ export const messagesDialect: Dialect = {
   ],
   keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n',
   refusal: anthropicRefusal,
-  failure: (refusal) => ({ event: 'error', data: anthropicRefusal(refusal) }),
+  failure: (_, __, refusal) => [{ event: 'error', data: anthropicRefusal(refusal) }],
 };
 
 type Block =
@@ -84,16 +84,18 @@ function cached({ usage }: AgentTurn): object {
   return usage.cachedTokens === null ? {} : { cache_read_input_tokens: usage.cachedTokens };
 }
 
-function anthropicRefusal({ status, message }: Pick<AgentRefusal, 'status' | 'param' | 'message'>): object {
-  const type =
-    status === 401
-      ? 'authentication_error'
-      : status === 404
-        ? 'not_found_error'
-        : status === 413
-          ? 'request_too_large'
-          : status >= 500
-            ? 'api_error'
-            : 'invalid_request_error';
-  return { type: 'error', error: { type, message } };
+/** Clients shorten the conversation at these words. */
+const TOO_LONG = 'prompt is too long: ';
+
+function anthropicRefusal({ status, message, code }: AgentRefusal): object {
+  const type = TYPES[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error');
+  return { type: 'error', error: { type, message: code === 'context_length_exceeded' ? TOO_LONG + message : message } };
 }
+
+const TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+};

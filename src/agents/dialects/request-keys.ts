@@ -1,6 +1,7 @@
 /** Reads the keys of an agent's request, so that none is dropped silently: a key is read, known to change nothing, or refused by its name. */
 import { closestName } from '../../core/closest-name.ts';
 import { isObject } from '../../schemas/is-object.ts';
+import type { AgentSettings } from '../agent-request.ts';
 import { AgentRefusal } from '../agent-refusal.ts';
 
 export function refuse(param: string, problem: string): never {
@@ -85,4 +86,16 @@ export class RequestKeys {
 function hasValue(value: unknown): boolean {
   if (value === undefined || value === null) return false;
   return typeof value !== 'object' || Object.keys(value).length > 0;
+}
+
+/** A string or a list of them, none empty; undefined for no string at all. */
+export function stringsOf(value: unknown, place: string): readonly string[] | undefined {
+  const list: unknown = typeof value === 'string' ? [value] : (value ?? []);
+  if (!isList(list) || !list.every((one) => isString(one) && one !== '')) return refuse(place, 'must be a string or a list of strings, none empty.');
+  return list.length === 0 ? undefined : (list as readonly string[]);
+}
+
+/** Without the keys that have no value. */
+export function defined(settings: { readonly [K in keyof AgentSettings]?: AgentSettings[K] | undefined }): AgentSettings {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }

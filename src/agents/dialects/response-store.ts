@@ -37,7 +37,7 @@ export class ResponseStore implements ItemStore {
   response(id: string): readonly unknown[] | undefined {
     const lists: (readonly unknown[])[] = [];
     for (let at = this.#used(id); at !== null; at = at.previous) lists.push(outputOf(at), at.input);
-    return lists.length === 0 ? undefined : lists.reverse().flat();
+    return lists.length === 0 ? undefined : lists.toReversed().flat();
   }
 
   /** The answer as it was written; undefined if there is none of this id. */

@@ -2,10 +2,10 @@
 import type { Message, ToolCall } from '../../core/message.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf, isObject } from '../../schemas/is-object.ts';
-import type { AgentRequest, AgentSettings } from '../agent-request.ts';
-import { chatContent, defined, responseFormat, toolChoice, toolSpec } from './chat-request.ts';
+import type { AgentRequest, AgentSettings, NamespacedTool } from '../agent-request.ts';
+import { OPENAI_IGNORED, responseFormat, textOf, toolChoice, toolSpec } from './openai-parts.ts';
 import { AgentRefusal } from '../agent-refusal.ts';
-import { FLAG, integerFrom, LIST, numberFrom, OBJECT, refuse, RequestKeys, STRING } from './request-keys.ts';
+import { defined, FLAG, integerFrom, LIST, numberFrom, OBJECT, refuse, RequestKeys, STRING } from './request-keys.ts';
 
 /** The items that a session has answered with, and the lists of its answers, for clients that name them by id. */
 export interface ItemStore {
@@ -17,16 +17,16 @@ export interface ItemStore {
 
 export const NO_ITEMS: ItemStore = { item: () => undefined, response: () => undefined };
 
-const IGNORED =
-  'user metadata store service_tier safety_identifier prompt_cache_key prompt_cache_retention client_metadata include stream_options truncation'.split(
-    ' ',
-  );
+const IGNORED = [...OPENAI_IGNORED, 'client_metadata', 'stream_options', 'max_tool_calls'];
 const NAMED = ['reasoning'];
 
 export function readResponsesRequest(body: unknown, store: ItemStore = NO_ITEMS): AgentRequest {
   const keys = new RequestKeys(body);
   const previous = keys.optional('previous_response_id', STRING);
-  const before = previous === undefined ? [] : (store.response(previous) ?? refuse('previous_response_id', 'names no answer of this session.'));
+  const before =
+    previous === undefined
+      ? []
+      : (store.response(previous) ?? refuse('previous_response_id', 'names no answer that this session keeps; send the whole input instead.'));
   const input = keys.raw('input');
   const items = typeof input === 'string' ? [{ role: 'user', content: input }] : keys.required('input', LIST);
   const instructions = keys.optional('instructions', STRING);
@@ -34,42 +34,60 @@ export function readResponsesRequest(body: unknown, store: ItemStore = NO_ITEMS)
   const messages = [...system, ...messagesOf([...before, ...items], store)];
   if (messages.length === 0) refuse('input', 'must have at least one item.');
   if (keys.optional('background', FLAG) === true) refuse('background', 'cannot be honoured here. Leave it out.');
+  const unhonoured = new Set<string>();
+  if ((keys.optional('truncation', STRING) ?? 'disabled') !== 'disabled') unhonoured.add('truncation');
   const text = new RequestKeys(keys.optional('text', OBJECT) ?? {}, 'text.');
   const jsonSchema = responseFormat(text.optional('format', OBJECT), 'text.format.');
-  const { tools, hosted } = responsesTools(keys);
-  const settings = responsesSettings(keys, jsonSchema);
+  const { tools, namespaced } = responsesTools(keys, unhonoured);
+  const settings = defined({ ...responsesSettings(keys, tools), jsonSchema });
   const model = keys.optional('model', STRING) ?? '';
   const isStreamed = keys.optional('stream', FLAG) ?? false;
-  const unhonoured = [...keys.end({ ignored: IGNORED, named: NAMED }), ...text.end({ named: ['verbosity'] }), ...hosted];
-  return { model, messages, tools, settings, isStreamed, unhonoured };
+  for (const name of [...text.end({ named: ['verbosity'] }), ...keys.end({ ignored: IGNORED, named: NAMED })]) unhonoured.add(name);
+  return { model, messages, tools, ...(namespaced.size === 0 ? {} : { namespaced }), settings, isStreamed, unhonoured: [...unhonoured] };
 }
 
-function responsesSettings(keys: RequestKeys, jsonSchema: AgentSettings['jsonSchema'] | undefined): AgentSettings {
+function responsesSettings(keys: RequestKeys, tools: readonly ToolSpec[]): AgentSettings {
+  const included = keys.optional('include', LIST) ?? [];
+  const most = keys.optional('top_logprobs', integerFrom(0, 20));
+  const isAsked = included.includes('message.output_text.logprobs');
+  if (most !== undefined && most > 0 && !isAsked) refuse('top_logprobs', 'needs "message.output_text.logprobs" in include.');
   return defined({
     temperature: keys.optional('temperature', numberFrom(0, 100)),
     topP: keys.optional('top_p', numberFrom(0, 1)),
     maxTokens: keys.optional('max_output_tokens', integerFrom(1)),
-    logProbs: keys.optional('top_logprobs', integerFrom(0, 20)),
-    toolChoice: toolChoice(keys.raw('tool_choice'), null),
+    logProbs: isAsked ? (most ?? 0) : undefined,
+    toolChoice: toolChoice(keys.raw('tool_choice'), tools, null),
     parallelToolCalls: keys.optional('parallel_tool_calls', FLAG),
-    jsonSchema,
   });
 }
 
-/** Functions, also those of a namespace. Tools that OpenAI itself would run do not exist here: they are left out and named. */
-function responsesTools(keys: RequestKeys): { readonly tools: readonly ToolSpec[]; readonly hosted: readonly string[] } {
-  const hosted: string[] = [];
-  const read = (list: readonly unknown[], place: string): ToolSpec[] =>
-    list.flatMap((tool, i) => {
+/**
+ * Functions, also those of a namespace: under their own names, or after that of the namespace where another function has the name. Tools that OpenAI itself would run do not
+ * exist here: they are left out and named.
+ */
+function responsesTools(
+  keys: RequestKeys,
+  unhonoured: Set<string>,
+): { readonly tools: readonly ToolSpec[]; readonly namespaced: ReadonlyMap<string, NamespacedTool> } {
+  const tools = new Map<string, ToolSpec>();
+  const namespaced = new Map<string, NamespacedTool>();
+  const read = (list: readonly unknown[], place: string, namespace: string | null) => {
+    for (const [i, tool] of list.entries()) {
       const at = `${place}[${i}]`;
-      const { type, tools } = fieldsOf(tool);
-      if (type === 'function') return [toolSpec(new RequestKeys(tool, `${at}.`))];
-      if (type === 'namespace' && Array.isArray(tools)) return read(tools, `${at}.tools`);
-      if (typeof type !== 'string') refuse(`${at}.type`, 'must be a string.');
-      hosted.push(`${at} (${type})`);
-      return [];
-    });
-  return { tools: read(keys.optional('tools', LIST) ?? [], 'tools'), hosted };
+      const { type, tools: inner, name } = fieldsOf(tool);
+      if (type === 'namespace' && Array.isArray(inner)) read(inner, `${at}.tools`, String(name));
+      else if (type === 'function') {
+        const spec = toolSpec(new RequestKeys(tool, `${at}.`), unhonoured);
+        const offered = namespace !== null && tools.has(spec.name) ? `${namespace}__${spec.name}` : spec.name;
+        if (tools.has(offered)) refuse(`${at}.name`, `is ${JSON.stringify(spec.name)}, which another tool is called too.`);
+        tools.set(offered, { ...spec, name: offered });
+        if (namespace !== null) namespaced.set(offered, { namespace, name: spec.name });
+      } else if (typeof type === 'string') unhonoured.add(`${at} (${type})`);
+      else refuse(`${at}.type`, 'must be a string.');
+    }
+  };
+  read(keys.optional('tools', LIST) ?? [], 'tools', null);
+  return { tools: [...tools.values()], namespaced };
 }
 
 interface OpenTurn {
@@ -103,7 +121,7 @@ function messagesOf(items: readonly unknown[], store: ItemStore): readonly Messa
       close();
       open = { texts: [], calls: [] };
     }
-    if (type === 'message') open.texts.push(chatContent(item['content'], `${place}.content`));
+    if (type === 'message') open.texts.push(textOf(item['content'], `${place}.content`));
     else open.calls.push(itemCall(item, place));
   }
   close();
@@ -122,14 +140,14 @@ const ROLES: Readonly<Record<string, 'system' | 'user'>> = { system: 'system', d
 function itemMessage(item: Readonly<Record<string, unknown>>, place: string): Message {
   const name = String(item['role']);
   const role = Object.hasOwn(ROLES, name) ? ROLES[name]! : refuse(`${place}.role`, 'must be system, developer, user or assistant.');
-  return { role, content: chatContent(item['content'], `${place}.content`) };
+  return { role, content: textOf(item['content'], `${place}.content`) };
 }
 
 function outputMessage(item: Readonly<Record<string, unknown>>, place: string): Message {
   if (item['type'] !== 'function_call_output') refuse(`${place}.type`, `is ${JSON.stringify(item['type'])}, which cannot be honoured here.`);
   const { call_id: id, output } = item;
   if (typeof id !== 'string') refuse(`${place}.call_id`, 'must be a string.');
-  return { role: 'tool', toolCallId: id, content: chatContent(output, `${place}.output`) };
+  return { role: 'tool', toolCallId: id, content: textOf(output, `${place}.output`) };
 }
 
 function itemCall(item: Readonly<Record<string, unknown>>, place: string): ToolCall {

@@ -1,6 +1,8 @@
 /** OpenAI's Responses. */
 import type { AgentRequest, AgentTurn } from '../agent-request.ts';
+import type { AgentRefusal } from '../agent-refusal.ts';
 import { type AnswerHead, type Dialect, openaiRefusal, type StreamEvent } from './dialect.ts';
+import { type WrittenLogProb, writtenLogProbs } from './log-probs.ts';
 import { readResponsesRequest } from './responses-request.ts';
 
 type Item = Readonly<Record<string, unknown>> & { readonly id: string; readonly type: 'reasoning' | 'message' | 'function_call' };
@@ -8,68 +10,86 @@ type Item = Readonly<Record<string, unknown>> & { readonly id: string; readonly 
 export const responsesDialect: Dialect = {
   name: 'responses',
   read: (body, items) => readResponsesRequest(body, items),
-  answer: (head, request, [turn]) => response(head, request, turn!),
+  answer: (head, request, [turn]) => response(head, request, { turn: turn! }),
   opening: (head, request) => {
-    const begun = response(head, request, null);
+    const begun = response(head, request, {});
     return numbered(0, [named('response.created', { response: begun }), named('response.in_progress', { response: begun })]);
   },
   events: (head, request, [turn]) => {
-    const whole = response(head, request, turn!);
-    const end = whole.status === 'completed' ? 'response.completed' : 'response.incomplete';
-    return numbered(2, [...outputItems(head, turn!).flatMap(itemEvents), named(end, { response: whole })]);
+    const whole = response(head, request, { turn: turn! });
+    return numbered(2, [...whole.output.flatMap(itemEvents), named(`response.${whole.status}`, { response: whole })]);
   },
   keepAlive: ': keep-alive\n\n',
   refusal: openaiRefusal,
-  failure: ({ message }) => ({ event: 'error', data: { type: 'error', code: 'server_error', message, param: null } }),
+  // Some clients read the one, some the other.
+  failure: (head, request, refusal) => {
+    const { message, param } = refusal;
+    const failed = response(head, request, { refusal });
+    return numbered(2, [named('error', { code: failed.error!.code, message, param }), named('response.failed', { response: failed })]);
+  },
 };
 
 /** The items of an answer, which later requests may name by id. */
-export function outputItems({ id }: Pick<AnswerHead, 'id'>, { content, reasoning, toolCalls, finish }: AgentTurn): readonly Item[] {
+function outputItems({ id }: AnswerHead, request: AgentRequest, turn: AgentTurn): readonly Item[] {
+  const { content, reasoning, toolCalls, finish } = turn;
   const status = finish === 'length' ? 'incomplete' : 'completed';
-  const part = { type: 'output_text', text: content, annotations: [], logprobs: [] };
+  const part = { type: 'output_text', text: content, annotations: [], logprobs: writtenLogProbs(request, turn) ?? [] };
   return [
     ...(reasoning === undefined ? [] : [{ id: `rs_${id}`, type: 'reasoning' as const, summary: [{ type: 'summary_text', text: reasoning }] }]),
     // An answer has at least one item.
     ...(content === '' && toolCalls.length > 0 ? [] : [{ id: `msg_${id}`, type: 'message' as const, status, role: 'assistant', content: [part] }]),
-    ...toolCalls.map(({ id: call, name, arguments: args }, i) => ({
+    ...toolCalls.map(({ id: callId, name, arguments: args }, i) => ({
       id: `fc_${id}_${i}`,
       type: 'function_call' as const,
       status,
-      call_id: call,
+      call_id: callId,
       name,
+      ...request.namespaced?.get(name),
       arguments: args,
     })),
   ];
 }
 
-function response(head: AnswerHead, { settings, tools }: AgentRequest, turn: AgentTurn | null) {
+interface Outcome {
+  readonly turn?: AgentTurn;
+  readonly refusal?: AgentRefusal;
+}
+
+/** Without an outcome: of an answer that is being written. */
+function response(head: AnswerHead, request: AgentRequest, { turn, refusal }: Outcome) {
+  const { settings, tools } = request;
   const isCut = turn?.finish === 'length';
   return {
     id: `resp_${head.id}`,
     object: 'response',
     created_at: head.created,
-    status: turn === null ? 'in_progress' : isCut ? 'incomplete' : 'completed',
+    status: refusal !== undefined ? 'failed' : turn === undefined ? 'in_progress' : isCut ? 'incomplete' : 'completed',
     background: false,
-    error: null,
+    error: refusal === undefined ? null : { code: refusal.code ?? 'server_error', message: refusal.message },
     incomplete_details: isCut ? { reason: 'max_output_tokens' } : null,
     instructions: null,
     max_output_tokens: settings.maxTokens ?? null,
     model: head.model,
-    output: turn === null ? [] : outputItems(head, turn),
+    output: turn === undefined ? [] : outputItems(head, request, turn),
     parallel_tool_calls: settings.parallelToolCalls ?? true,
     previous_response_id: null,
     reasoning: { effort: null, summary: null },
     store: true,
     temperature: settings.temperature ?? 1,
-    text: { format: { type: 'text' } },
+    text: { format: writtenFormat(settings) },
     tool_choice: typeof settings.toolChoice === 'object' ? { type: 'function', ...settings.toolChoice } : (settings.toolChoice ?? 'auto'),
     tools: tools.map((tool) => ({ type: 'function', ...tool, strict: false })),
     top_p: settings.topP ?? 1,
     truncation: 'disabled',
-    usage: turn === null ? null : responsesUsage(turn),
+    usage: turn === undefined ? null : responsesUsage(turn),
     user: null,
     metadata: {},
   };
+}
+
+function writtenFormat({ jsonSchema: schema }: AgentRequest['settings']): object {
+  if (schema === undefined) return { type: 'text' };
+  return schema === null ? { type: 'json_object' } : { type: 'json_schema', name: 'answer', schema, strict: true };
 }
 
 function responsesUsage({ usage: { promptTokens, completionTokens, cachedTokens } }: AgentTurn): object {
@@ -110,14 +130,15 @@ function thoughtParts(item: Item, at: object): ItemParts {
 }
 
 function messageParts(item: Item, at: object): ItemParts {
-  const [part] = item['content'] as readonly [{ readonly text: string }];
+  const [part] = item['content'] as readonly [{ readonly text: string; readonly logprobs: readonly WrittenLogProb[] }];
+  const { text, logprobs } = part;
   const place = { ...at, content_index: 0 };
   return [
     { ...item, status: 'in_progress', content: [] },
     [
-      named('response.content_part.added', { ...place, part: { ...part, text: '' } }),
-      ...(part.text === '' ? [] : [named('response.output_text.delta', { ...place, delta: part.text, logprobs: [] })]),
-      named('response.output_text.done', { ...place, text: part.text, logprobs: [] }),
+      named('response.content_part.added', { ...place, part: { ...part, text: '', logprobs: [] } }),
+      ...(text === '' ? [] : [named('response.output_text.delta', { ...place, delta: text, logprobs })]),
+      named('response.output_text.done', { ...place, text, logprobs }),
       named('response.content_part.done', { ...place, part }),
     ],
   ];

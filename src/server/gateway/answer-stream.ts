@@ -1,14 +1,15 @@
 /** A streamed answer of a dialect, as server-sent events. It begins once the answer is there, or after a moment, so that an early refusal has its own status. */
 import type { AgentTurn } from '../../agents/agent-request.ts';
-import type { AgentRefusal } from '../../agents/agent-refusal.ts';
-import type { Dialect, StreamEvent } from '../../agents/dialects/dialect.ts';
+import type { StreamEvent } from '../../agents/dialects/dialect.ts';
 
 export interface AnswerStreamOptions {
-  readonly dialect: Pick<Dialect, 'keepAlive' | 'failure'>;
-  readonly opening: () => readonly StreamEvent[];
   readonly asked: Promise<readonly AgentTurn[]>;
+  readonly opening: () => readonly StreamEvent[];
   readonly events: (turns: readonly AgentTurn[]) => readonly StreamEvent[];
-  readonly refusalOf: (error: unknown) => AgentRefusal;
+  /** The last events of an answer that failed after its beginning. */
+  readonly failure: (error: unknown) => readonly StreamEvent[];
+  /** Keeps a silent stream open. */
+  readonly keepAlive: string;
   /** Called if the client disconnects. */
   readonly onLeave: () => void;
   /** @default 250 ms */
@@ -30,7 +31,7 @@ export async function answerStream(options: AnswerStreamOptions): Promise<string
   return soon === null ? openStream(options) : textOf([...opening(), ...events(soon)]);
 }
 
-function openStream({ dialect, opening, asked, events, refusalOf, onLeave, keepAliveMs = 10_000 }: AnswerStreamOptions): ReadableStream<Uint8Array> {
+function openStream({ opening, asked, events, failure, keepAlive, onLeave, keepAliveMs = 10_000 }: AnswerStreamOptions): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let timer: NodeJS.Timeout | undefined;
   let isOpen = true;
@@ -48,11 +49,11 @@ function openStream({ dialect, opening, asked, events, refusalOf, onLeave, keepA
       write(textOf(opening()));
       timer = setInterval(() => {
         // One that waits to be read is enough.
-        if ((controller.desiredSize ?? 0) > 0) write(dialect.keepAlive);
+        if ((controller.desiredSize ?? 0) > 0) write(keepAlive);
       }, keepAliveMs);
       void asked
         .then((turns) => textOf(events(turns)))
-        .catch((error: unknown) => textOf([dialect.failure(refusalOf(error))]))
+        .catch((error: unknown) => textOf(failure(error)))
         .then(end);
     },
     cancel() {

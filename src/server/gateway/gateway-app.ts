@@ -2,17 +2,15 @@
  * The routes of the gateway, below `/s/ID/v1` of a session or, for a tool that takes no path, `/v1` with its key: what clients of OpenAI and Anthropic ask for. A client that adds
  * `/v1` itself, or leaves it out, is answered too.
  */
-import { randomBytes } from 'node:crypto';
 import { type Context, Hono } from 'hono';
 import { AgentRefusal } from '../../agents/agent-refusal.ts';
 import { chatDialect } from '../../agents/dialects/chat.ts';
 import type { Dialect } from '../../agents/dialects/dialect.ts';
-import { eitherSignal } from '../../core/abort.ts';
 import { messagesDialect } from '../../agents/dialects/messages.ts';
 import { responsesDialect } from '../../agents/dialects/responses.ts';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS } from '../bounded-body.ts';
-import { hostCheck, isJson, WRONG_HOST } from '../door.ts';
-import { answerStream, EVENT_HEADERS } from './answer-stream.ts';
+import { hostCheck, WRONG_HOST } from '../door.ts';
+import { answer, answerCount, type Call } from './answer-routes.ts';
 import type { GatewaySession } from './gateway-session.ts';
 import type { GatewaySessions } from './gateway-sessions.ts';
 
@@ -26,24 +24,21 @@ export interface GatewayAppOptions {
   readonly onFailure: (error: unknown) => void;
 }
 
-interface Call {
-  readonly c: Context;
-  readonly session: GatewaySession;
-  /** Of the connection. */
-  readonly signal: AbortSignal;
-}
-
 /** Bodies of the largest size that are read at a time. */
 const BODIES_HELD = 8;
 const DIALECTS: Readonly<Record<string, Dialect>> = { 'chat/completions': chatDialect, responses: responsesDialect, messages: messagesDialect };
 const COUNTED: Readonly<Record<string, Dialect>> = { 'messages/count_tokens': messagesDialect, 'responses/input_tokens': responsesDialect };
 const PATH = /^(?:\/s\/([A-Za-z0-9_-]{1,64}))?(?:\/v1){0,2}(?:\/(.*))?$/;
-const JSON_TYPE = { 'content-type': 'application/json' };
 
 export function gatewayApp(options: GatewayAppOptions): Hono {
-  const { sessions, host, maxBodyBytes = 32 * 2 ** 20 } = options;
+  const { sessions, host, maxBodyBytes = 32 * 2 ** 20, onFailure } = options;
   const namesThisServer = hostCheck(host);
   const budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: BODIES_HELD * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
+  const refusalOf = (error: unknown): AgentRefusal => {
+    if (error instanceof AgentRefusal) return error;
+    onFailure(error);
+    return new AgentRefusal(500, null, 'The gateway failed at this request; the process that runs it says why.');
+  };
   const app = new Hono();
   app.all('*', async (c) => {
     // The signal must be read before anything is awaited; later the server no longer reports that a client disconnected.
@@ -52,9 +47,9 @@ export function gatewayApp(options: GatewayAppOptions): Hono {
       if (!namesThisServer(c.req.raw)) throw new AgentRefusal(403, null, WRONG_HOST);
       const [, id = null, route = ''] = PATH.exec(c.req.path) ?? refuseRoute(c.req.path);
       const session = sessions.find(id, c.req.raw.headers);
-      return await answerRoute({ c, session, signal }, route, budget);
+      return await answerRoute({ c, session, signal, budget, refusalOf }, route);
     } catch (error) {
-      return refused(c, error, options);
+      return refused(c, refusalOf(error));
     }
   });
   return app;
@@ -68,7 +63,7 @@ function refuseRoute(path: string): never {
   );
 }
 
-async function answerRoute(call: Call, route: string, budget: BodyBudget): Promise<Response> {
+async function answerRoute(call: Call, route: string): Promise<Response> {
   const { c, session } = call;
   const { method } = c.req;
   const dialect = Object.hasOwn(DIALECTS, route) ? DIALECTS[route]! : null;
@@ -81,8 +76,8 @@ async function answerRoute(call: Call, route: string, budget: BodyBudget): Promi
     c.header('allow', allow);
     throw new AgentRefusal(405, null, `The path takes ${allow}, and not ${method}.`);
   }
-  if (dialect !== null) return answer(call, dialect, budget);
-  if (counted !== null) return answerCount(call, counted, budget);
+  if (dialect !== null) return answer(call, dialect);
+  if (counted !== null) return answerCount(call, counted);
   return c.json(listed(session, route));
 }
 
@@ -119,76 +114,10 @@ function isoTime(seconds: number): string {
   return new Date(seconds * 1000).toISOString();
 }
 
-async function answer(call: Call, dialect: Dialect, budget: BodyBudget): Promise<Response> {
-  const { c, session, signal } = call;
-  const { value: body, characters } = await bodyOf(c, budget);
-  const request = session.read(dialect, body);
-  const head = { id: randomBytes(12).toString('hex'), created: Math.floor(Date.now() / 1000), model: request.model || session.options.model };
-  const headers = { 'x-request-id': head.id };
-  if (!request.isStreamed) {
-    const turns = await session.ask(request, signal);
-    const given = dialect.answer(head, request, turns);
-    const text = JSON.stringify(given);
-    keep(call, dialect, { body, given, characters: characters + text.length });
-    return c.body(text, 200, { ...headers, ...JSON_TYPE });
-  }
-  const left = new AbortController();
-  const either = eitherSignal(signal, left.signal);
-  const stream = await answerStream({
-    dialect,
-    opening: () => dialect.opening(head, request),
-    asked: session.ask(request, either.signal).finally(() => either[Symbol.dispose]()),
-    events: (turns) => {
-      keep(call, dialect, { body, given: dialect.answer(head, request, turns), characters });
-      return dialect.events(head, request, turns);
-    },
-    refusalOf,
-    onLeave: () => left.abort(),
-  });
-  return new Response(stream, { headers: { ...headers, ...EVENT_HEADERS } });
-}
-
-/** Only Responses names answers again. */
-function keep(
-  { session }: Call,
-  { name }: Dialect,
-  { body, given, characters }: { readonly body: unknown; readonly given: object; readonly characters: number },
-): void {
-  if (name === 'responses') session.responses.keep(body, given as Readonly<Record<string, unknown>>, characters);
-}
-
-async function answerCount({ c, session, signal }: Call, dialect: Dialect, budget: BodyBudget): Promise<Response> {
-  const { value } = await bodyOf(c, budget);
-  const tokens = await session.count(session.read(dialect, value), signal);
-  return c.json({ ...(dialect.name === 'responses' ? { object: 'response.input_tokens' } : {}), input_tokens: tokens });
-}
-
-async function bodyOf(c: Context, budget: BodyBudget): Promise<{ readonly value: unknown; readonly characters: number }> {
-  if (!isJson(c.req.raw))
-    throw new AgentRefusal(415, null, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
-  const encoding = c.req.header('content-encoding') ?? 'identity';
-  // The bytes count as held until they are values; a turn may take minutes.
-  return budget.withBody(c.req.raw, async (body) => {
-    if (encoding !== 'identity') throw new AgentRefusal(400, null, 'The body is compressed (content-encoding). Send it as it is.');
-    if (!body.ok) throw new AgentRefusal(body.status === 422 ? 400 : body.status, null, `${body.detail}.`);
-    try {
-      return { value: JSON.parse(body.text) as unknown, characters: body.text.length };
-    } catch {
-      throw new AgentRefusal(400, null, 'The body is not JSON.');
-    }
-  });
-}
-
-function refusalOf(error: unknown): AgentRefusal {
-  return error instanceof AgentRefusal ? error : new AgentRefusal(500, null, 'The gateway failed at this request. Its own process says why.');
-}
-
 /** In the form of the dialect that the path or the headers tell. */
-function refused(c: Context, error: unknown, { onFailure }: GatewayAppOptions): Response {
+function refused(c: Context, refusal: AgentRefusal): Response {
   // The client has disconnected and reads no answer.
   if (c.req.raw.signal.aborted) return c.body(null, 400);
-  if (!(error instanceof AgentRefusal)) onFailure(error);
-  const refusal = refusalOf(error);
   const isAnthropic = /\/messages(\/|$)/.test(c.req.path) || c.req.header('anthropic-version') !== undefined;
   const dialect = isAnthropic ? messagesDialect : chatDialect;
   if (refusal.status === 401) c.header('www-authenticate', 'Bearer');

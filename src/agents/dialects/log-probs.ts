@@ -1,0 +1,31 @@
+/** Log-probs in the form that Chat Completions and Responses share. */
+import type { AgentRequest, AgentTurn, TokenLogProb } from '../agent-request.ts';
+import { AgentRefusal } from '../agent-refusal.ts';
+
+/** A token as OpenAI writes it. */
+export interface WrittenLogProb {
+  readonly token: string;
+  readonly logprob: number;
+  /** UTF-8 of the text. */
+  readonly bytes: readonly number[];
+  readonly top_logprobs: readonly Omit<WrittenLogProb, 'top_logprobs'>[];
+}
+
+/** Null if the request asks for none. Throws AgentRefusal if the policy gave none, or not the likeliest tokens that were asked for. */
+export function writtenLogProbs({ settings: { logProbs: most } }: AgentRequest, { logProbs }: AgentTurn): readonly WrittenLogProb[] | null {
+  if (most === undefined) return null;
+  if (logProbs === undefined) throw new AgentRefusal(400, 'logprobs', 'logprobs cannot be honoured: the policy gave none. Leave it out.');
+  if (most > 0 && logProbs.some(({ top }) => top === undefined))
+    throw new AgentRefusal(
+      400,
+      'top_logprobs',
+      'top_logprobs cannot be honoured: the policy gives the log-prob of each sampled token alone. Leave it out.',
+    );
+  return logProbs.map((token) => ({ ...written(token), top_logprobs: (token.top ?? []).slice(0, most).map(written) }));
+}
+
+const UTF8 = new TextEncoder();
+
+function written({ text, logProb }: Pick<TokenLogProb, 'text' | 'logProb'>): Omit<WrittenLogProb, 'top_logprobs'> {
+  return { token: text, logprob: logProb, bytes: [...UTF8.encode(text)] };
+}

@@ -1,0 +1,77 @@
+/** Answers the requests of a session: reads a body within limits, asks the policy, and writes the answer at once or as a stream. */
+import { randomBytes } from 'node:crypto';
+import type { Context } from 'hono';
+import { AgentRefusal } from '../../agents/agent-refusal.ts';
+import type { Dialect } from '../../agents/dialects/dialect.ts';
+import { eitherSignal } from '../../core/abort.ts';
+import type { BodyBudget } from '../bounded-body.ts';
+import { isJson } from '../door.ts';
+import { answerStream, EVENT_HEADERS } from './answer-stream.ts';
+import type { GatewaySession } from './gateway-session.ts';
+
+export interface Call {
+  readonly c: Context;
+  readonly session: GatewaySession;
+  /** Of the connection. */
+  readonly signal: AbortSignal;
+  readonly budget: BodyBudget;
+  /** Reports a failure of the gateway itself and words it for the agent; a refusal stays as it is. */
+  readonly refusalOf: (error: unknown) => AgentRefusal;
+}
+
+/** Throws AgentRefusal. */
+export async function answer(call: Call, dialect: Dialect): Promise<Response> {
+  const { c, session, signal } = call;
+  const { value: body, characters } = await bodyOf(call);
+  const request = session.read(dialect, body);
+  const head = { id: randomBytes(12).toString('hex'), created: Math.floor(Date.now() / 1000), model: request.model || session.options.model };
+  const headers = { 'x-request-id': head.id };
+  // Only Responses names answers again.
+  const keep = (given: object) => {
+    if (dialect.name === 'responses') session.responses.keep(body, given as Readonly<Record<string, unknown>>, characters);
+  };
+  if (!request.isStreamed) {
+    const given = dialect.answer(head, request, await session.ask(request, signal));
+    keep(given);
+    return c.json(given, 200, headers);
+  }
+  const left = new AbortController();
+  const either = eitherSignal(signal, left.signal);
+  const stream = await answerStream({
+    asked: session.ask(request, either.signal).finally(() => either[Symbol.dispose]()),
+    opening: () => dialect.opening(head, request),
+    events: (turns) => {
+      const events = dialect.events(head, request, turns);
+      if (dialect.name === 'responses') keep(dialect.answer(head, request, turns));
+      return events;
+    },
+    failure: (error) => dialect.failure(head, request, call.refusalOf(error)),
+    keepAlive: dialect.keepAlive,
+    onLeave: () => left.abort(),
+  });
+  return new Response(stream, { headers: { ...headers, ...EVENT_HEADERS } });
+}
+
+/** Throws AgentRefusal. */
+export async function answerCount(call: Call, dialect: Dialect): Promise<Response> {
+  const { c, session, signal } = call;
+  const { value } = await bodyOf(call);
+  const tokens = await session.count(session.read(dialect, value), signal);
+  return c.json({ ...(dialect.name === 'responses' ? { object: 'response.input_tokens' } : {}), input_tokens: tokens });
+}
+
+async function bodyOf({ c, budget }: Call): Promise<{ readonly value: unknown; readonly characters: number }> {
+  if (!isJson(c.req.raw))
+    throw new AgentRefusal(415, null, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
+  const encoding = c.req.header('content-encoding') ?? 'identity';
+  // The bytes count as held until they are values; a turn may take minutes.
+  return budget.withBody(c.req.raw, async (body) => {
+    if (encoding !== 'identity') throw new AgentRefusal(400, null, 'The body is compressed (content-encoding). Send it as it is.');
+    if (!body.ok) throw new AgentRefusal(body.status === 422 ? 400 : body.status, null, `${body.detail}.`);
+    try {
+      return { value: JSON.parse(body.text) as unknown, characters: body.text.length };
+    } catch {
+      throw new AgentRefusal(400, null, 'The body is not JSON.');
+    }
+  });
+}

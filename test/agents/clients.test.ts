@@ -1,0 +1,76 @@
+/** The branches that a person would draw of what unmodified agents sent, run by run (test/golden/agents). */
+import { describe, expect, it } from 'vitest';
+import { playRun, recordedRuns } from './played-clients.ts';
+
+/** A loop of tools is one branch, whatever the client does to the turns that it restates; each number is a request. */
+const ONE_BRANCH: Readonly<Record<string, readonly string[]>> = {
+  plain: ['1 2'],
+  rich: ['1 2 3'],
+  ws: ['1 2'],
+  rfield: ['1 2'],
+  badjson: ['1 2'],
+  // A second message of the user, in some clients from a new process.
+  continued: ['1 2 3 4'],
+  ownmodelname: ['1 2'],
+  nonreasoningname: ['1 2'],
+  storefalse: ['1 2 3'],
+  // Request 1 failed and has no turn.
+  retry500: ['2 3'],
+};
+
+/** The first stream was cut: these give up, the others send the list again. */
+const GIVES_UP = /^(aisdk|langgraph|mastra|openai-agents)/;
+
+const OTHERWISE: Readonly<Record<string, readonly string[]>> = {
+  // A title is asked for at the same time, without tools.
+  ...Object.fromEntries(
+    Object.entries({ plain: '2 3', rich: '2 3 4', ws: '2 3', rfield: '2 3', badjson: '2 3', continued: '2 3 4 5', cut: '2=3 4' }).map(
+      ([script, loop]) => [`opencode-1.18.33 ${script}`, ['1', `tools@0: ${loop}`]],
+    ),
+  ),
+  // The title failed, and is not asked for again.
+  'opencode-1.18.33 retry500': ['tools@0: 2 3'],
+  // Throws the answer away and asks again for twice as many tokens.
+  'qwen-code-0.24.4 badjson': ['1', '2 3'],
+  // Moves a reminder out of the first message of the user.
+  'qwen-code-0.24.4 continued': ['1 2', 'history@1: 3 4'],
+};
+
+/** Keys that change nothing here although the client may expect it. */
+const UNHONOURED: readonly (readonly [clients: RegExp, keys: readonly string[]])[] = [
+  [/^claude-code/, ['output_config.effort', 'thinking', 'context_management']],
+  [/^codex/, ['tools[8] (web_search)', 'reasoning']],
+  [/^openai-agents-chat.* ownmodelname/, ['tools[].strict']],
+  [/^openai-agents-chat/, ['tools[].strict', 'verbosity']],
+  [/^openai-agents-responses.* ownmodelname/, ['tools[].strict']],
+  [/^openai-agents-responses/, ['tools[].strict', 'text.verbosity', 'reasoning']],
+];
+
+const runs = recordedRuns();
+
+function expected(name: string, script: string): readonly string[] {
+  return OTHERWISE[name] ?? (script === 'cut' ? [GIVES_UP.test(name) ? '1' : '1=2 3'] : ONE_BRANCH[script]!);
+}
+
+describe('unmodified agents', () => {
+  it('are 125 recorded runs of 14 programs', () => {
+    expect(runs).toHaveLength(125);
+    expect(runs.flatMap(({ exchanges }) => exchanges)).toHaveLength(318);
+  });
+
+  for (const client of new Set(runs.map((run) => run.client)))
+    it(`${client} gives the branches that a person would draw`, () => {
+      for (const run of runs.filter((each) => each.client === client)) {
+        const name = `${client} ${run.script}`;
+        expect({ name, branches: playRun(run).branches }).toEqual({ name, branches: expected(name, run.script) });
+      }
+    });
+
+  it('send no key that is refused, and those that change nothing are named', () => {
+    for (const run of runs) {
+      const name = `${run.client} ${run.script}`;
+      const keys = UNHONOURED.find(([clients]) => clients.test(name))?.[1] ?? [];
+      expect({ name, keys: playRun(run).unhonoured.toSorted() }).toEqual({ name, keys: keys.toSorted() });
+    }
+  });
+});
