@@ -1,0 +1,150 @@
+/** The SDKs that agents are written with, as npm has them, read what the gateway writes. */
+import { ChatOpenAI } from '@langchain/openai';
+import { createAnthropic } from '@ai-sdk/anthropic';
+import { createOpenAI } from '@ai-sdk/openai';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, run, setTracingDisabled, tool as agentsTool } from '@openai/agents';
+import { isStepCount, type LanguageModel, tool, ToolLoopAgent } from 'ai';
+import OpenAI from 'openai';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { MessageGraph } from '../../../src/agents/message-graph.ts';
+import type { AnsweredTurn } from '../../../src/agents/message-key.ts';
+import type { AgentRequest, AgentTurn } from '../../../src/agents/agent-request.ts';
+import { LOOP, scriptedGateway, type ScriptedGateway } from './scripted-session.ts';
+
+setTracingDisabled(true);
+
+type LangChainModel = ReturnType<ChatOpenAI['bindTools']>;
+type BaseMessageLike = Extract<Parameters<LangChainModel['invoke']>[0], readonly unknown[]>[number];
+type AIMessageChunk = Awaited<ReturnType<LangChainModel['invoke']>>;
+
+/** The number of branches that the requests of one run give, with the turns that answered them. */
+async function branchesOf(asked: readonly AgentRequest[]): Promise<number> {
+  const graph = new MessageGraph<{ answer: AnsweredTurn }>();
+  let forks = 0;
+  for (const [i, request] of asked.entries()) {
+    const { node, fork } = graph.place(request.messages, request.tools);
+    if (fork !== null || (i > 0 && !request.messages.some(({ role }) => role === 'tool'))) forks += 1;
+    graph.addTurn(node, { answer: (await LOOP(request, i, new AbortController().signal)) as AgentTurn });
+  }
+  return graph.roots.size + forks;
+}
+
+/** What every agent of one loop must have sent. */
+async function expectLoop({ asked, failures }: ScriptedGateway): Promise<void> {
+  expect(failures).toEqual([]);
+  expect(asked).toHaveLength(2);
+  expect(asked[1]!.messages.slice(-3).map(({ role, toolCallId }) => [role, toolCallId])).toEqual([
+    ['assistant', undefined],
+    ['tool', 'call00001'],
+    ['tool', 'call00002'],
+  ]);
+  expect(asked[1]!.messages.slice(-2).map(({ content }) => content)).toEqual(['Doc on heron ☉', 'Doc on grey']);
+  expect(asked[0]!.tools.map(({ name }) => name)).toEqual(['find']);
+  expect(await branchesOf(asked)).toBe(1);
+}
+
+const parameters = z.object({ query: z.string() });
+const find = ({ query }: { query: string }) => `Doc on ${query}`;
+
+describe('the AI SDK', () => {
+  const models: Readonly<Record<string, (address: { baseURL: string; apiKey: string }) => LanguageModel>> = {
+    '@ai-sdk/openai, Responses': (address) => createOpenAI(address)('policy'),
+    '@ai-sdk/openai, Responses with a model name that has thoughts': (address) => createOpenAI(address)('gpt-5-mini'),
+    '@ai-sdk/openai, Chat Completions': (address) => createOpenAI(address).chat('policy'),
+    '@ai-sdk/openai-compatible': (address) => createOpenAICompatible({ name: 'vf', includeUsage: true, ...address })('policy'),
+    '@ai-sdk/anthropic': (address) => createAnthropic(address)('claude-sonnet-4-5'),
+  };
+  const agentOf = (model: LanguageModel) =>
+    new ToolLoopAgent({
+      model,
+      instructions: 'Look things up.',
+      tools: { find: tool({ description: 'Finds.', inputSchema: parameters, execute: async (input) => find(input) }) },
+      stopWhen: isStepCount(4),
+      maxRetries: 0,
+    });
+
+  for (const [name, open] of Object.entries(models)) {
+    it(`${name} reads a whole loop, not streamed`, async () => {
+      await using gateway = await scriptedGateway(LOOP);
+      const { text, steps, totalUsage } = await agentOf(open(gateway)).generate({ prompt: 'Which colour?' });
+      expect(text.trim()).toBe('It is grey.');
+      expect(steps[0]!.text.trim()).toBe('Let me look.');
+      expect(totalUsage).toMatchObject({ inputTokens: 22, outputTokens: 6 });
+      await expectLoop(gateway);
+    });
+
+    it(`${name} reads a whole loop, streamed`, async () => {
+      await using gateway = await scriptedGateway(LOOP);
+      const result = await agentOf(open(gateway)).stream({ prompt: 'Which colour?' });
+      expect((await result.text).trim()).toBe('It is grey.');
+      const steps = await result.steps;
+      expect(steps[0]!.text.trim()).toBe('Let me look.');
+      expect(steps[0]!.toolCalls.map(({ input }) => input)).toEqual([{ query: 'heron ☉' }, { query: 'grey' }]);
+      if (name !== '@ai-sdk/openai, Chat Completions') expect(steps[0]!.reasoningText?.trim()).toBe('Which bird?\nA heron.');
+      expect(await result.totalUsage).toMatchObject({ inputTokens: 22, outputTokens: 6 });
+      await expectLoop(gateway);
+      expect(gateway.asked.every(({ isStreamed }) => isStreamed)).toBe(true);
+    });
+  }
+});
+
+describe('@openai/agents', () => {
+  const agent = (model: OpenAIResponsesModel | OpenAIChatCompletionsModel) =>
+    new Agent({
+      name: 'finder',
+      instructions: 'Look things up.',
+      model,
+      tools: [agentsTool({ name: 'find', description: 'Finds.', parameters, execute: find })],
+    });
+  const kinds = { Responses: OpenAIResponsesModel, 'Chat Completions': OpenAIChatCompletionsModel } as const;
+  for (const [name, Model] of Object.entries(kinds)) {
+    it(`${name} reads a whole loop, not streamed`, async () => {
+      await using gateway = await scriptedGateway(LOOP);
+      const client = new OpenAI({ baseURL: gateway.baseURL, apiKey: gateway.apiKey });
+      const { finalOutput } = await run(agent(new Model(client, 'policy')), 'Which colour?');
+      expect(finalOutput).toBe('It is grey.\n');
+      await expectLoop(gateway);
+    });
+
+    it(`${name} reads a whole loop, streamed`, async () => {
+      await using gateway = await scriptedGateway(LOOP);
+      const client = new OpenAI({ baseURL: gateway.baseURL, apiKey: gateway.apiKey });
+      const result = await run(agent(new Model(client, 'policy')), 'Which colour?', { stream: true });
+      let text = '';
+      for await (const event of result)
+        if (event.type === 'raw_model_stream_event' && event.data.type === 'output_text_delta') text += event.data.delta;
+      await result.completed;
+      expect(text).toBe('Let me look.\n\nIt is grey.\n');
+      expect(result.finalOutput).toBe('It is grey.\n');
+      await expectLoop(gateway);
+    });
+  }
+});
+
+describe('@langchain/openai', () => {
+  const tools = [{ type: 'function' as const, function: { name: 'find', description: 'Finds.', parameters: z.toJSONSchema(parameters) } }];
+  for (const useResponsesApi of [false, true])
+    for (const isStreamed of [false, true])
+      it(`${useResponsesApi ? 'Responses' : 'Chat Completions'} reads a whole loop, ${isStreamed ? '' : 'not '}streamed`, async () => {
+        await using gateway = await scriptedGateway(LOOP);
+        const { baseURL, apiKey } = gateway;
+        const model = new ChatOpenAI({ model: 'policy', apiKey, useResponsesApi, maxRetries: 0, configuration: { baseURL } }).bindTools(tools);
+        const ask = async (messages: BaseMessageLike[]) => {
+          if (!isStreamed) return model.invoke(messages);
+          let whole: AIMessageChunk | undefined;
+          for await (const chunk of await model.stream(messages)) whole = whole === undefined ? chunk : whole.concat(chunk);
+          return whole!;
+        };
+        const messages: BaseMessageLike[] = [{ role: 'user', content: 'Which colour?' }];
+        const first = await ask(messages);
+        expect(first.tool_calls!.map(({ args }) => args)).toEqual([{ query: 'heron ☉' }, { query: 'grey' }]);
+        messages.push(first);
+        for (const { id, args } of first.tool_calls!) messages.push({ role: 'tool', tool_call_id: id!, content: find(args as { query: string }) });
+        const last = await ask(messages);
+        expect(last.text).toBe('It is grey.\n');
+        expect(last.usage_metadata).toMatchObject({ input_tokens: 11, output_tokens: 3 });
+        await expectLoop(gateway);
+      });
+});
