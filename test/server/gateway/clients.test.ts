@@ -82,7 +82,8 @@ describe('the AI SDK', () => {
       const steps = await result.steps;
       expect(steps[0]!.text.trim()).toBe('Let me look.');
       expect(steps[0]!.toolCalls.map(({ input }) => input)).toEqual([{ query: 'heron ☉' }, { query: 'grey' }]);
-      if (name !== '@ai-sdk/openai, Chat Completions') expect(steps[0]!.reasoningText?.trim()).toBe('Which bird?\nA heron.');
+      // The provider of OpenAI reads no thoughts in a chat.
+      expect(steps[0]!.reasoningText?.trim()).toBe(name === '@ai-sdk/openai, Chat Completions' ? undefined : 'Which bird?\nA heron.');
       expect(await result.totalUsage).toMatchObject({ inputTokens: 22, outputTokens: 6 });
       await expectLoop(gateway);
       expect(gateway.asked.every(({ isStreamed }) => isStreamed)).toBe(true);
