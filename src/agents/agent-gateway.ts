@@ -23,6 +23,3 @@ export interface AgentGateway {
   add(session: GatewaySession): GatewayAddress;
   close(): Promise<void>;
 }
-
-/** Starts one; called once by a run whose environment asks the policy. */
-export type OpenGateway = () => Promise<AgentGateway>;

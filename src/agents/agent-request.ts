@@ -61,13 +61,13 @@ export interface AgentTurn {
   readonly stopSequence?: string;
   readonly usage: Usage;
   /** Every token that was sampled, those of thoughts and calls included. @default a request for log-probs is refused */
-  readonly logProbs?: readonly TokenLogProb[];
+  readonly logProbs?: readonly AgentLogProb[];
 }
 
-export interface TokenLogProb {
+export interface AgentLogProb {
   readonly text: string;
   /** Natural logarithm, at most 0. */
   readonly logProb: number;
   /** The likeliest tokens in its place. @default a request for them is refused */
-  readonly top?: readonly Pick<TokenLogProb, 'text' | 'logProb'>[];
+  readonly top?: readonly Pick<AgentLogProb, 'text' | 'logProb'>[];
 }

@@ -5,6 +5,7 @@
 import { AgentRefusal } from '../agents/agent-refusal.ts';
 import type { AgentRequest, AgentSettings, AgentTurn } from '../agents/agent-request.ts';
 import { type Fork, MessageGraph } from '../agents/message-graph.ts';
+import { canonicalJson } from '../core/canonical-json.ts';
 import { untilAborted } from '../core/abort.ts';
 import type { StopCondition } from '../core/environment.ts';
 import { NumericPolicyError, PromptTooLongError, thrownText } from '../core/errors.ts';
@@ -68,8 +69,8 @@ export class AgentSession {
   }
 
   /**
-   * Answers a request, `settings.n` times. A list that was answered before is a repeat and gets the same answer, unless its conversation has gone on, or somebody is
-   * waiting for it now. Throws AgentRefusal for a request that cannot be honoured, and once the rollout has ended.
+   * Answers a request, `settings.n` times. A list that was answered before under the same settings is a repeat and gets the same answer, unless its conversation has gone
+   * on, or somebody is waiting for it now. Throws AgentRefusal for a request that cannot be honoured, and once the rollout has ended.
    * @param signal of the connection; the turn is sampled to its end even if it aborts, because a client asks again
    */
   async ask(request: AgentRequest, signal: AbortSignal, role: string | null = null): Promise<readonly AgentTurn[]> {
@@ -80,7 +81,7 @@ export class AgentSession {
     const { node, fork } = this.graph.place(request.messages, request.tools, role);
     const { n = 1 } = request.settings;
     const taken: SessionTurn[] = [];
-    for (let i = 0; i < n; i++) taken.push(this.#repeated(node, taken) ?? this.#begin(node, { request, role, fork }));
+    for (let i = 0; i < n; i++) taken.push(this.#repeated(node, request, taken) ?? this.#begin(node, { request, role, fork }));
     for (const turn of taken) turn.waiting += 1;
     try {
       return await untilAborted(Promise.all(taken.map(({ sampled }) => sampled)), signal);
@@ -112,10 +113,11 @@ export class AgentSession {
     return new AgentRefusal(400, null, `The rollout has ended (${this.ended}), so the policy answers no further request of it.`);
   }
 
-  /** The turn that answers the same list for another connection, which is gone or has its answer. */
-  #repeated(node: AgentNode, taken: readonly SessionTurn[]): SessionTurn | null {
-    const turns = node.turns.filter(({ isLeaf, turn }) => isLeaf && turn!.waiting === 0 && !taken.includes(turn!));
-    return turns[0]?.turn ?? null;
+  /** The turn that answers the same request for another connection, which is gone or has its answer. Another limit or seed asks for another answer. */
+  #repeated(node: AgentNode, { settings }: AgentRequest, taken: readonly SessionTurn[]): SessionTurn | null {
+    const asked = canonicalJson(settings);
+    const isRepeat = (turn: SessionTurn) => turn.waiting === 0 && !taken.includes(turn) && canonicalJson(turn.request.settings) === asked;
+    return node.turns.find(({ isLeaf, turn }) => isLeaf && isRepeat(turn!))?.turn ?? null;
   }
 
   #begin(node: AgentNode, { request, role, fork }: Pick<SessionTurn, 'request' | 'role' | 'fork'>): SessionTurn {
@@ -195,6 +197,6 @@ function forkAgain(node: AgentNode): Fork | null {
 /** What an agent hears of a failure of the policy. A client tries 502 again, and gets another attempt. */
 function policyRefusal(error: unknown): AgentRefusal {
   if (error instanceof PromptTooLongError)
-    return new AgentRefusal(400, 'messages', `The model's maximum context length is reached. ${thrownText(error)}`);
+    return new AgentRefusal(400, 'messages', `The model's maximum context length is reached. ${thrownText(error)}`, 'context_length_exceeded');
   return new AgentRefusal(error instanceof NumericPolicyError ? 500 : 502, null, `The policy failed: ${thrownText(error)}`);
 }

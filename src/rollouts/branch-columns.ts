@@ -83,7 +83,7 @@ function longest(written: readonly Conversation[], prompt: readonly string[]): {
 }
 
 /** The prompts of the branches of a record. A branch that begins with messages that the record lacks begins with those that it has. */
-export function branchPrompts<M>(
+function branchPrompts<M>(
   branches: readonly Pick<WireBranch, 'begins_with' | 'prompt'>[],
   { prompt, told }: { readonly prompt: readonly M[]; /** Of each branch, after its prompt. */ readonly told: readonly (readonly M[])[] },
   read: (message: WireMessage) => M,

@@ -45,7 +45,7 @@ export function recordedRuns(): readonly RecordedRun[] {
     );
 }
 
-export function readExchange({ path, request }: Exchange, items: ItemStore): AgentRequest {
+function readExchange({ path, request }: Exchange, items: ItemStore): AgentRequest {
   const dialect = path.includes('chat/completions') ? chatDialect : path.includes('responses') ? responsesDialect : messagesDialect;
   return dialect.read(request, items);
 }

@@ -1,5 +1,5 @@
 /** Log-probs in the form that Chat Completions and Responses share. */
-import type { AgentRequest, AgentTurn, TokenLogProb } from '../agent-request.ts';
+import type { AgentRequest, AgentTurn, AgentLogProb } from '../agent-request.ts';
 import { AgentRefusal } from '../agent-refusal.ts';
 
 /** A token as OpenAI writes it. */
@@ -26,6 +26,6 @@ export function writtenLogProbs({ settings: { logProbs: most } }: AgentRequest, 
 
 const UTF8 = new TextEncoder();
 
-function written({ text, logProb }: Pick<TokenLogProb, 'text' | 'logProb'>): Omit<WrittenLogProb, 'top_logprobs'> {
+function written({ text, logProb }: Pick<AgentLogProb, 'text' | 'logProb'>): Omit<WrittenLogProb, 'top_logprobs'> {
   return { token: text, logprob: logProb, bytes: [...UTF8.encode(text)] };
 }

@@ -15,12 +15,10 @@ export interface ItemStore {
   response(id: string): readonly unknown[] | undefined;
 }
 
-export const NO_ITEMS: ItemStore = { item: () => undefined, response: () => undefined };
-
 const IGNORED = [...OPENAI_IGNORED, 'client_metadata', 'stream_options', 'max_tool_calls'];
 const NAMED = ['reasoning'];
 
-export function readResponsesRequest(body: unknown, store: ItemStore = NO_ITEMS): AgentRequest {
+export function readResponsesRequest(body: unknown, store: ItemStore): AgentRequest {
   const keys = new RequestKeys(body);
   const previous = keys.optional('previous_response_id', STRING);
   const before =

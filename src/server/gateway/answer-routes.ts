@@ -4,14 +4,15 @@ import type { Context } from 'hono';
 import { AgentRefusal } from '../../agents/agent-refusal.ts';
 import type { Dialect } from '../../agents/dialects/dialect.ts';
 import { eitherSignal } from '../../core/abort.ts';
+import { readExactJson } from '../../core/read-json.ts';
 import type { BodyBudget } from '../bounded-body.ts';
 import { isJson } from '../door.ts';
 import { answerStream, EVENT_HEADERS } from './answer-stream.ts';
-import type { GatewaySession } from './gateway-session.ts';
+import type { OpenSession } from './open-session.ts';
 
 export interface Call {
   readonly c: Context;
-  readonly session: GatewaySession;
+  readonly session: OpenSession;
   /** Of the connection. */
   readonly signal: AbortSignal;
   readonly budget: BodyBudget;
@@ -19,12 +20,14 @@ export interface Call {
   readonly refusalOf: (error: unknown) => AgentRefusal;
 }
 
+const GONE = new AgentRefusal(400, null, 'The client has left.');
+
 /** Throws AgentRefusal. */
 export async function answer(call: Call, dialect: Dialect): Promise<Response> {
   const { c, session, signal } = call;
   const { value: body, characters } = await bodyOf(call);
   const request = session.read(dialect, body);
-  const head = { id: randomBytes(12).toString('hex'), created: Math.floor(Date.now() / 1000), model: request.model || session.options.model };
+  const head = { id: randomBytes(12).toString('hex'), created: Math.floor(Date.now() / 1000), model: request.model || session.model };
   const headers = { 'x-request-id': head.id };
   // Only Responses names answers again.
   const keep = (given: object) => {
@@ -47,7 +50,7 @@ export async function answer(call: Call, dialect: Dialect): Promise<Response> {
     },
     failure: (error) => dialect.failure(head, request, call.refusalOf(error)),
     keepAlive: dialect.keepAlive,
-    onLeave: () => left.abort(),
+    onLeave: () => left.abort(GONE),
   });
   return new Response(stream, { headers: { ...headers, ...EVENT_HEADERS } });
 }
@@ -69,9 +72,9 @@ async function bodyOf({ c, budget }: Call): Promise<{ readonly value: unknown; r
     if (encoding !== 'identity') throw new AgentRefusal(400, null, 'The body is compressed (content-encoding). Send it as it is.');
     if (!body.ok) throw new AgentRefusal(body.status === 422 ? 400 : body.status, null, `${body.detail}.`);
     try {
-      return { value: JSON.parse(body.text) as unknown, characters: body.text.length };
-    } catch {
-      throw new AgentRefusal(400, null, 'The body is not JSON.');
+      return { value: readExactJson(body.text), characters: body.text.length };
+    } catch (error) {
+      throw new AgentRefusal(400, null, `The body is not JSON: ${(error as Error).message}.`);
     }
   });
 }

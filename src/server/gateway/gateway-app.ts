@@ -11,11 +11,11 @@ import { responsesDialect } from '../../agents/dialects/responses.ts';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS } from '../bounded-body.ts';
 import { hostCheck, WRONG_HOST } from '../door.ts';
 import { answer, answerCount, type Call } from './answer-routes.ts';
-import type { GatewaySession } from './gateway-session.ts';
-import type { GatewaySessions } from './gateway-sessions.ts';
+import type { OpenSession } from './open-session.ts';
+import type { OpenSessions } from './open-sessions.ts';
 
 export interface GatewayAppOptions {
-  readonly sessions: GatewaySessions;
+  readonly sessions: OpenSessions;
   /** The address that the app listens on. */
   readonly host: string;
   /** @default 32 MiB: a window of a million tokens is about 4 MB */
@@ -34,9 +34,10 @@ export function gatewayApp(options: GatewayAppOptions): Hono {
   const { sessions, host, maxBodyBytes = 32 * 2 ** 20, onFailure } = options;
   const namesThisServer = hostCheck(host);
   const budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: BODIES_HELD * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
-  const refusalOf = (error: unknown): AgentRefusal => {
+  const refusalOf = (error: unknown, signal: AbortSignal): AgentRefusal => {
     if (error instanceof AgentRefusal) return error;
-    onFailure(error);
+    // What a client that has left makes of a request is no failure.
+    if (!signal.aborted) onFailure(error);
     return new AgentRefusal(500, null, 'The gateway failed at this request; the process that runs it says why.');
   };
   const app = new Hono();
@@ -47,9 +48,9 @@ export function gatewayApp(options: GatewayAppOptions): Hono {
       if (!namesThisServer(c.req.raw)) throw new AgentRefusal(403, null, WRONG_HOST);
       const [, id = null, route = ''] = PATH.exec(c.req.path) ?? refuseRoute(c.req.path);
       const session = sessions.find(id, c.req.raw.headers);
-      return await answerRoute({ c, session, signal, budget, refusalOf }, route);
+      return await answerRoute({ c, session, signal, budget, refusalOf: (error) => refusalOf(error, signal) }, route);
     } catch (error) {
-      return refused(c, refusalOf(error));
+      return refused(c, refusalOf(error, signal));
     }
   });
   return app;
@@ -86,28 +87,17 @@ function isListed(route: string): boolean {
   return route === '' || route === 'models' || /^(models|responses)\/[^/]+$/.test(route);
 }
 
-function listed({ options, created, responses }: GatewaySession, route: string): object {
+function listed({ model, created, responses }: OpenSession, route: string): object {
   if (route === '') return { status: 'ok' };
-  const modelOf = (id: string) => ({
-    id,
-    object: 'model',
-    type: 'model',
-    display_name: id,
-    created,
-    created_at: isoTime(created),
-    owned_by: 'vf-search',
-  });
-  const names = [options.model, ...(options.otherModels ?? [])];
-  if (route === 'models') return { object: 'list', data: names.map(modelOf), has_more: false, first_id: names[0], last_id: names.at(-1) };
+  const policy = { id: model, object: 'model', type: 'model', display_name: model, created, created_at: isoTime(created), owned_by: 'vf-search' };
+  if (route === 'models') return { object: 'list', data: [policy], has_more: false, first_id: model, last_id: model };
   const [kind, name] = route.split('/', 2) as [string, string];
-  if (kind === 'responses') {
-    const stored = responses.answer(name);
-    if (stored !== undefined) return stored;
-    throw new AgentRefusal(404, 'response_id', 'There is no answer of this id in the session.');
-  }
-  const found = names.find((each) => encodeURIComponent(each) === name || each === name);
-  if (found === undefined) throw new AgentRefusal(404, 'model', `The session has no model of this name; it has ${names.join(', ')}.`);
-  return modelOf(found);
+  if (kind === 'responses') return responses.answer(name) ?? refuseUnknown('response_id', 'There is no answer of this id that the session keeps.');
+  return name === model || name === encodeURIComponent(model) ? policy : refuseUnknown('model', `The session has one model, ${model}.`);
+}
+
+function refuseUnknown(param: string, message: string): never {
+  throw new AgentRefusal(404, param, message);
 }
 
 function isoTime(seconds: number): string {

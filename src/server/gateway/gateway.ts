@@ -2,11 +2,11 @@
  * A server on loopback through which unmodified agents ask the policy: a program that speaks Chat Completions, Responses or Anthropic's Messages gets a base URL and a key. One
  * server holds many sessions. It knows no tokens and no rollouts; a session is a function that answers requests.
  */
+import type { AgentGateway, GatewayAddress, GatewaySession } from '../../agents/agent-gateway.ts';
 import { onAbort } from '../../core/abort.ts';
 import { listen, type RunningServer } from '../listen.ts';
 import { gatewayApp } from './gateway-app.ts';
-import type { GatewaySessionOptions } from './gateway-session.ts';
-import { GatewaySessions } from './gateway-sessions.ts';
+import { OpenSessions } from './open-sessions.ts';
 
 export interface GatewayOptions {
   /** Closes the gateway. @default it is open until `close` */
@@ -21,31 +21,21 @@ export interface GatewayOptions {
   readonly onFailure?: (error: unknown) => void;
 }
 
-/** What an agent needs to ask one session's policy. */
-export interface GatewayAddress extends Disposable {
-  /** `http://127.0.0.1:PORT/s/ID/v1`. Nobody can guess it, so that any key opens it, except that of another session. */
-  readonly baseURL: string;
-  /** Opens the session at `http://127.0.0.1:PORT/v1` too, for a tool that takes no path. */
-  readonly apiKey: string;
-  /** Requests that are being answered, and all later ones, are refused: the rollout has ended. Safe to call twice. */
-  close(): void;
-}
-
 /** Long enough for a refusal to arrive. */
 const GRACE_MS = 1000;
 
 /**
  * @example
  * await using gateway = await Gateway.open();
- * using address = gateway.add({ model: 'policy', ask: (request, signal) => session.ask(request, signal) });
+ * using address = gateway.add({ model: 'policy', ask: (request, signal) => session.ask(request, signal), count });
  * const client = new OpenAI({ baseURL: address.baseURL, apiKey: address.apiKey });
  */
-export class Gateway implements AsyncDisposable {
-  readonly #sessions: GatewaySessions;
+export class Gateway implements AgentGateway, AsyncDisposable {
+  readonly #sessions: OpenSessions;
   readonly #server: RunningServer;
   readonly #listening: Disposable | null;
 
-  private constructor(sessions: GatewaySessions, server: RunningServer, signal: AbortSignal | undefined) {
+  private constructor(sessions: OpenSessions, server: RunningServer, signal: AbortSignal | undefined) {
     this.#sessions = sessions;
     this.#server = server;
     this.#listening = signal === undefined ? null : onAbort(signal, () => void this.close());
@@ -53,7 +43,7 @@ export class Gateway implements AsyncDisposable {
 
   /** Throws ConfigError if the address cannot be used. */
   static async open({ signal, host = '127.0.0.1', port = 0, maxBodyBytes, onFailure = () => {} }: GatewayOptions = {}): Promise<Gateway> {
-    const sessions = new GatewaySessions();
+    const sessions = new OpenSessions();
     const app = gatewayApp({ sessions, host, onFailure, ...(maxBodyBytes === undefined ? {} : { maxBodyBytes }) });
     return new Gateway(sessions, await listen(app, { host, port }), signal);
   }
@@ -63,8 +53,12 @@ export class Gateway implements AsyncDisposable {
     return this.#server.url;
   }
 
-  add(options: GatewaySessionOptions): GatewayAddress {
-    const session = this.#sessions.open(options);
+  /**
+   * The address is `http://127.0.0.1:PORT/s/ID/v1`, which nobody can guess, so that any key opens it except that of another session. The key opens the session at
+   * `http://127.0.0.1:PORT/v1` too, for a tool that takes no path. Requests that are being answered when it closes, and all later ones, are refused.
+   */
+  add(answers: GatewaySession): GatewayAddress & Disposable {
+    const session = this.#sessions.open(answers);
     const close = () => this.#sessions.end(session);
     return { baseURL: `${this.url}/s/${session.id}/v1`, apiKey: session.apiKey, close, [Symbol.dispose]: close };
   }

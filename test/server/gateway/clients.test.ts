@@ -1,4 +1,5 @@
 /** The SDKs that agents are written with, as npm has them, read what the gateway writes. */
+import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph';
 import { ChatOpenAI } from '@langchain/openai';
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
@@ -124,7 +125,9 @@ describe('@openai/agents', () => {
   }
 });
 
-describe('@langchain/openai', () => {
+const callsOf = (messages: readonly unknown[]) => (messages.at(-1) as AIMessageChunk).tool_calls ?? [];
+
+describe('LangGraph', () => {
   const tools = [{ type: 'function' as const, function: { name: 'find', description: 'Finds.', parameters: z.toJSONSchema(parameters) } }];
   for (const useResponsesApi of [false, true])
     for (const isStreamed of [false, true])
@@ -138,12 +141,21 @@ describe('@langchain/openai', () => {
           for await (const chunk of await model.stream(messages)) whole = whole === undefined ? chunk : whole.concat(chunk);
           return whole!;
         };
-        const messages: BaseMessageLike[] = [{ role: 'user', content: 'Which colour?' }];
-        const first = await ask(messages);
-        expect(first.tool_calls!.map(({ args }) => args)).toEqual([{ query: 'heron ☉' }, { query: 'grey' }]);
-        messages.push(first);
-        for (const { id, args } of first.tool_calls!) messages.push({ role: 'tool', tool_call_id: id!, content: find(args as { query: string }) });
-        const last = await ask(messages);
+        const graph = new StateGraph(MessagesAnnotation)
+          .addNode('agent', async ({ messages }) => ({ messages: [await ask(messages)] }))
+          .addNode('tools', ({ messages }) => ({
+            messages: callsOf(messages).map(({ id, args }) => ({
+              role: 'tool' as const,
+              tool_call_id: id!,
+              content: find(args as { query: string }),
+            })),
+          }))
+          .addEdge(START, 'agent')
+          .addEdge('tools', 'agent')
+          .addConditionalEdges('agent', ({ messages }) => (callsOf(messages).length > 0 ? 'tools' : END))
+          .compile();
+        const { messages } = await graph.invoke({ messages: [{ role: 'user', content: 'Which colour?' }] });
+        const last = messages.at(-1) as AIMessageChunk;
         expect(last.text).toBe('It is grey.\n');
         expect(last.usage_metadata).toMatchObject({ input_tokens: 11, output_tokens: 3 });
         await expectLoop(gateway);

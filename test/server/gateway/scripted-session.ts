@@ -1,7 +1,8 @@
 /** A gateway with one session that answers from a script, and what it was asked. */
 import type { AgentRequest, AgentTurn } from '../../../src/agents/agent-request.ts';
 import { AgentRefusal } from '../../../src/agents/agent-refusal.ts';
-import { Gateway, type GatewayAddress } from '../../../src/server/gateway/gateway.ts';
+import type { GatewayAddress } from '../../../src/agents/agent-gateway.ts';
+import { Gateway } from '../../../src/server/gateway/gateway.ts';
 
 export interface ScriptedGateway extends AsyncDisposable, Pick<GatewayAddress, 'baseURL' | 'apiKey'> {
   readonly gateway: Gateway;

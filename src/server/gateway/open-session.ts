@@ -1,29 +1,17 @@
 /** One agent's door to the policy: its address, its key, and its requests that are being answered. */
+import type { GatewaySession } from '../../agents/agent-gateway.ts';
 import type { AgentRequest, AgentTurn } from '../../agents/agent-request.ts';
 import { AgentRefusal } from '../../agents/agent-refusal.ts';
 import type { Dialect } from '../../agents/dialects/dialect.ts';
 import { ResponseStore } from '../../agents/dialects/response-store.ts';
 import { eitherSignal, untilAborted } from '../../core/abort.ts';
 
-export interface GatewaySessionOptions {
-  /** The name under which the session lists its policy. */
-  readonly model: string;
-  /**
-   * Answers a request; rejects with AgentRefusal if it cannot be honoured.
-   * @param signal of the connection
-   */
-  ask(request: AgentRequest, signal: AbortSignal): Promise<readonly AgentTurn[]>;
-  /** Number of tokens that the policy would read. @default the routes that count tokens are refused */
-  count?(request: AgentRequest, signal: AbortSignal): Promise<number>;
-  /** Other names that an agent may ask for, such as those of roles. @default none */
-  readonly otherModels?: readonly string[];
-}
-
 /** Requests of a session that are answered at a time. Agents ask for a few dozen sub-agents at once at most. */
 const MOST_REQUESTS = 256;
 
-export class GatewaySession {
-  readonly options: GatewaySessionOptions;
+export class OpenSession {
+  readonly model: string;
+  readonly #answers: GatewaySession;
   readonly id: string;
   readonly apiKey: string;
   /** Seconds since the epoch. */
@@ -32,8 +20,9 @@ export class GatewaySession {
   readonly #ended = new AbortController();
   #running = 0;
 
-  constructor(options: GatewaySessionOptions, { id, apiKey }: { readonly id: string; readonly apiKey: string }) {
-    this.options = options;
+  constructor(answers: GatewaySession, { id, apiKey }: { readonly id: string; readonly apiKey: string }) {
+    this.model = answers.model;
+    this.#answers = answers;
     this.id = id;
     this.apiKey = apiKey;
   }
@@ -44,14 +33,11 @@ export class GatewaySession {
   }
 
   ask(request: AgentRequest, signal: AbortSignal): Promise<readonly AgentTurn[]> {
-    return this.#run(signal, (either) => this.options.ask(request, either));
+    return this.#run(signal, (either) => this.#answers.ask(request, either));
   }
 
   count(request: AgentRequest, signal: AbortSignal): Promise<number> {
-    return this.#run(signal, async (either) => {
-      const tokens = await this.options.count?.(request, either);
-      return tokens ?? refuseCount();
-    });
+    return this.#run(signal, (either) => this.#answers.count(request, either));
   }
 
   /** Requests that are being answered are refused. */
@@ -70,8 +56,4 @@ export class GatewaySession {
       this.#running -= 1;
     }
   }
-}
-
-function refuseCount(): never {
-  throw new AgentRefusal(404, null, 'This policy cannot count the tokens of a request.');
 }

@@ -1,12 +1,13 @@
 /** Finds the session of a request by what nobody can guess: the id in its path, or its key. */
 import { createHash, randomBytes } from 'node:crypto';
+import type { GatewaySession } from '../../agents/agent-gateway.ts';
 import { AgentRefusal } from '../../agents/agent-refusal.ts';
-import { GatewaySession, type GatewaySessionOptions } from './gateway-session.ts';
+import { OpenSession } from './open-session.ts';
 
 /** Sessions that ended, which are told apart from those that never were. */
 const MOST_ENDED = 4096;
 
-export const ENDED = new AgentRefusal(400, null, 'The rollout has ended, so the policy answers no further request of it.');
+const ENDED = new AgentRefusal(400, null, 'The rollout has ended, so the policy answers no further request of it.');
 const NO_SESSION = new AgentRefusal(404, null, 'There is no session at this address. Use the base URL of the session as it was given.');
 const WRONG_KEY = new AgentRefusal(401, null, 'The API key is not that of this session. Use the key and the base URL of one session.');
 const NO_KEY = new AgentRefusal(
@@ -15,18 +16,18 @@ const NO_KEY = new AgentRefusal(
   'The request names no session. Send its key (authorization: Bearer KEY, or x-api-key: KEY), or use its base URL.',
 );
 
-export class GatewaySessions {
+export class OpenSessions {
   /** By the digest of an id or a key, so that a look-up takes as long for a key that is nearly right. Null: it has ended. */
-  readonly #sessions = new Map<string, GatewaySession | null>();
+  readonly #sessions = new Map<string, OpenSession | null>();
   readonly #ended: string[] = [];
 
-  open(options: GatewaySessionOptions): GatewaySession {
-    const session = new GatewaySession(options, { id: secret(), apiKey: `vf-${secret()}` });
+  open(answers: GatewaySession): OpenSession {
+    const session = new OpenSession(answers, { id: secret(), apiKey: `vf-${secret()}` });
     for (const name of namesOf(session)) this.#sessions.set(name, session);
     return session;
   }
 
-  end(session: GatewaySession): void {
+  end(session: OpenSession): void {
     session.end(ENDED);
     for (const name of namesOf(session)) {
       if (this.#sessions.get(name) === undefined || this.#sessions.get(name) === null) continue;
@@ -45,7 +46,7 @@ export class GatewaySessions {
    * @param id of the path; null if it has none
    * @param headers of the request
    */
-  find(id: string | null, headers: Headers): GatewaySession {
+  find(id: string | null, headers: Headers): OpenSession {
     const named = keysOf(headers).map((key) => this.#sessions.get(digest(key)));
     const found = id === null ? named.find((session) => session !== undefined) : this.#sessions.get(digest(id));
     if (found === undefined) throw id === null ? NO_KEY : NO_SESSION;
@@ -65,7 +66,7 @@ function digest(text: string): string {
   return createHash('sha256').update(text).digest('base64');
 }
 
-function namesOf({ id, apiKey }: GatewaySession): readonly string[] {
+function namesOf({ id, apiKey }: OpenSession): readonly string[] {
   return [digest(id), digest(apiKey)];
 }
 
