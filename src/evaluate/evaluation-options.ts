@@ -1,4 +1,5 @@
 /** The options of an evaluation, and the events that it reports while it runs. */
+import type { AgentGateway } from '../agents/agent-gateway.ts';
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
@@ -39,6 +40,10 @@ export interface EvaluationOptions<R extends Row = Row> {
   readonly client: PolicyClient;
   readonly run: RunIdentity;
   readonly sampling: Sampling;
+  /** What an agent asks for (temperature, `top_p`, further fields) gives way to `sampling`. @default false */
+  readonly overridesSampling?: boolean;
+  /** Where agents find the policy over HTTP. @default nowhere */
+  readonly gateway?: AgentGateway;
   /** Number of rows of `environment.eval` to play, from the first. -1, and any number above their count, plays all: no row is played twice. */
   readonly numExamples: number;
   /** Rollouts of each row, at least 1. */

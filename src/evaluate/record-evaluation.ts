@@ -77,7 +77,8 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
       if (end !== null) stop.abort(new CancelledError('No rollout can succeed'));
     };
     // Each rollout is on file as soon as it has its score.
-    for await (const _ of runRollouts(groups, { ...options, signal, maxConcurrent, maxReplays: options.maxRetries, onActive, onRollout }));
+    const { overridesSampling = false, maxRetries: maxReplays } = options;
+    for await (const _ of runRollouts(groups, { ...options, overridesSampling, signal, maxConcurrent, maxReplays, onActive, onRollout }));
   } catch (error) {
     if (!(error instanceof CancelledError) || !signal.aborted) throw error;
   }

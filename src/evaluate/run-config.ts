@@ -32,6 +32,7 @@ export function runConfig<R extends Row>(options: Omit<EvaluationOptions<R>, 'ou
     seed: options.seed,
     sampling_args: kind === 'none' ? {} : samplingFields(options.sampling, options.maxTokens),
     timeout_ms: options.timeoutMs,
+    ...(options.overridesSampling === true ? { override_sampling: true } : {}),
     independent_scoring: options.independentScoring,
     state_columns: options.stateColumns,
     ...(Object.keys(run.roles ?? {}).length === 0 ? {} : { roles: run.roles }),

@@ -40,6 +40,7 @@ const OPTIONS: OptionKinds<EvaluateOptions> = {
   temperature: 'any',
   topP: 'any',
   sampling: 'table',
+  overrideSampling: 'flag',
   strictStops: 'flag',
   seed: 'number',
   shuffle: 'flag',

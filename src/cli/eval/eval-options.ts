@@ -47,6 +47,7 @@ export const EVAL_OPTIONS = groups({
       letter: 'S',
       example: '{"top_k": 20}',
     }),
+    overrideSampling: flag('the settings of sampling hold also where an agent asks for others'),
     ...STRICT_STOPS,
   },
   Rollouts: {

@@ -25,6 +25,7 @@ const RUN_OPTIONS = {
   temperature: 'temperature',
   topP: 'topP',
   sampling: 'samplingArgs',
+  overrideSampling: 'overrideSampling',
   strictStops: 'strictStops',
   rows: 'numExamples',
   rolloutsPerRow: 'rolloutsPerExample',

@@ -23,6 +23,8 @@ export interface EvaluationRequest {
   readonly topP?: number;
   /** Further fields of the request, such as `top_k`; they override `maxTokens`, `temperature` and `topP`, and a chat API gets no field that is null. @default {} */
   readonly sampling?: Readonly<Record<string, unknown>>;
+  /** The settings above hold also where an agent asks for others; no effect on other environments. @default false: the agent's hold */
+  readonly overrideSampling?: boolean;
   /** Ends the run if a chat API, of the policy or of a role, does not say whether a stop string ended its text. @default false: it is guessed and counted */
   readonly strictStops?: boolean;
   /** Rows to play, at least 1; -1 plays all. @default the environment's own number, else 5 */

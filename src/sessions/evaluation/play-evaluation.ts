@@ -56,6 +56,7 @@ function evaluationOptions(evaluation: OpenedEvaluation, context: EvaluationCont
     ...(cost === null ? {} : { cost }),
     run: identityOf(evaluation, context),
     sampling: sampling.sampling,
+    overridesSampling: request.overrideSampling ?? false,
     maxTokens: sampling.maxTokens,
     numExamples: counts.rows,
     rolloutsPerExample: counts.rolloutsPerRow,

@@ -28,7 +28,14 @@ const OF_POLICY = [
   'stream',
   'headers',
 ] as const satisfies readonly (keyof PolicySpec)[];
-const OF_SAMPLING = ['maxTokens', 'temperature', 'topP', 'sampling', 'strictStops'] as const satisfies readonly (keyof EvaluationRequest)[];
+const OF_SAMPLING = [
+  'maxTokens',
+  'temperature',
+  'topP',
+  'sampling',
+  'overrideSampling',
+  'strictStops',
+] as const satisfies readonly (keyof EvaluationRequest)[];
 
 type Context = Pick<PolicyContext, 'variables' | 'names'>;
 type Played = Pick<Environment, 'id' | 'play' | 'asksPolicy' | 'programModels' | 'roles'>;
