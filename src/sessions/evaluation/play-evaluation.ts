@@ -1,4 +1,5 @@
 /** Plays an opened evaluation into the folder of its run, new or resumed. */
+import { gatewayOf } from '../agent-gateway.ts';
 import { join, resolve } from 'node:path';
 import type { EvaluationEvent, EvaluationOptions, RunIdentity } from '../../evaluate/evaluation-options.ts';
 import { compareInputs, inputsOf } from './evaluation-inputs.ts';
@@ -32,8 +33,10 @@ export async function playEvaluation(fresh: OpenedEvaluation, context: Evaluatio
   const options = evaluationOptions(evaluation, context);
   const inputs = await inputsOf(evaluation, context);
   if (resume) await compareInputs(directory, inputs, { ...context, ...evaluation });
+  await using gateway = await gatewayOf([evaluation.opened.environment]);
   const { summary } = await recordEvaluation({
     ...options,
+    ...(gateway === null ? {} : { gateway }),
     run: { ...options.run, ...(Object.keys(inputs).length === 0 ? {} : { inputs }) },
     outputDir: directory,
     continuedWith: context.names.given({ resume: directory }),

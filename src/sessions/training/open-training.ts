@@ -1,4 +1,5 @@
 /** Chooses and starts the parts of a training run: environment, policy servers, and for each session a worker, a client and a publisher. */
+import { gatewayOf } from '../agent-gateway.ts';
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
@@ -127,9 +128,12 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
   for (const models of lazy) models.bind(roles.models.models);
   const prices = await trainingPrices({ roles: declared, players: roles.players }, config.guards.maxCost);
   const recalled = declared.length === 0 ? [] : await recallAsked(directory, { roles, config });
+  const gateway = await gatewayOf(new Set([environment, evaluation]));
+  if (gateway !== null) opened.use(gateway);
   const run: TrainingRun = {
     ...common,
     servers: server.servers,
+    ...(gateway === null ? {} : { gateway }),
     ...(declared.length === 0 ? {} : { models: roles.models }),
     ...(prices === null ? {} : { spentUsd: () => trainingCost(roles.models.stats, prices).usd }),
     openSession: named(attempt, async (name, sessionSignal, isFirst) => {
