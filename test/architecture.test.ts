@@ -55,7 +55,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/rollouts': ['src/agents', 'src/core', 'src/schemas', ...INTERFACES],
   'src/trainer': ['src/agents', 'src/rollouts', 'src/models', 'src/engine', ...BASE, ...INTERFACES],
   'src/engine': ['src/tokenizer', 'src/core', 'src/schemas', 'src/files', 'src/data/bundled-models.ts'],
-  'src/execution': ['src/core', 'src/schemas', 'src/transport'],
+  'src/execution': BASE,
   'src/launch': BASE,
   'src/evaluate': ['src/agents', 'src/rollouts', 'src/models', ...BASE, ...INTERFACES],
   'src/pipelines': ['src/metrics', 'src/tokenizer', ...BASE, ...INTERFACES],

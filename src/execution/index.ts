@@ -5,3 +5,7 @@ export type { Literal, LiteralNumber, LiteralText } from './literals/literal.ts'
 export { literalsEqual } from './literals/literals-equal.ts';
 export { type LiteralOptions, type ParsedLiteral, parseLiteral } from './literals/parse-literal.ts';
 export { ExecutionError } from '../core/errors.ts';
+export { findCommand, type FindProgramOptions } from './program/find-program.ts';
+export { openProgramFolder, type ProgramFolder, removeOldFolders } from './program/program-folder.ts';
+export { assertShowable, neededFolders, type ProgramSandbox } from './program/program-sandbox.ts';
+export { assertSandbox, type ProgramEnd, type ProgramOptions, runProgram } from './program/run-program.ts';

@@ -1,6 +1,6 @@
 /** The trainer's PolicyServers for the servers that this run started itself: restarts a dead one, up to a limit, while the others serve. */
 import { CancelledError, PolicyError, thrownText } from '../core/errors.ts';
-import { endText } from './process-group.ts';
+import { endText } from '../files/process-group.ts';
 import type { ServerEnd, VllmProcess } from './vllm-process.ts';
 
 export interface LaunchedServersOptions {

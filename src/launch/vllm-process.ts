@@ -6,7 +6,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { CancelledError, ConfigError, PolicyError } from '../core/errors.ts';
 import { probePython } from './probe-python.ts';
-import { endText, type GroupEnd, ProcessGroup } from './process-group.ts';
+import { endText, type GroupEnd, ProcessGroup } from '../files/process-group.ts';
 import { ServerHealth } from './server-health.ts';
 import { ServerLog } from './server-log.ts';
 import { vllmCommand, type VllmCommand, type VllmNeeds } from './vllm-flags.ts';
@@ -150,7 +150,7 @@ export class VllmProcess implements AsyncDisposable {
       command: python,
       args: this.#command.args,
       env: this.#command.env,
-      logDescriptor: this.#log.descriptor,
+      output: this.#log.descriptor,
     });
     this.#group = group;
     this.#exited = group.ended.then((end) => ({ ...end, lastLines: this.#stopping !== null ? [] : this.#log.tail(LINES_SHOWN) }));

@@ -24,7 +24,7 @@ const READERS: Readonly<Record<string, string>> = {
   'src/execution/process/sandboxed-process.ts': 'frames with a limit of bytes; a reply is text',
   'src/launch/gpu-cards.ts': 'nvidia-smi',
   'src/launch/probe-python.ts': "a program of the package, in the user's Python",
-  'src/launch/process-group.ts': 'writes to a log',
+  'src/files/process-group.ts': 'writes to a log',
   'src/launch/vllm-process.ts': 'asks for a free port',
   'src/pipelines/mcp-server.ts': 'boundedResponse, and JsonBounds over stdio',
   'src/server/environment/openenv/session-socket.ts': 'jsonExcess, in frame-answer.ts',

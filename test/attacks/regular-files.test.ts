@@ -32,7 +32,7 @@ const OWN_READERS = [
   'src/files/process-start.ts',
   'src/files/regular-file.ts',
   'src/files/user-text.ts',
-  'src/launch/process-group.ts',
+  'src/files/process-group.ts',
   'src/reports/plot/rasterize.ts',
   'src/server/view/read-page.ts',
   'src/sessions/engine/address-notice.ts',

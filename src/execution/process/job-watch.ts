@@ -17,6 +17,8 @@ export interface JobBounds {
   readonly memoryBytes: number;
   /** Size of the sandbox's own /tmp; null without one. */
   readonly tmpBytes: number | null;
+  /** The system bounds each process by itself, so that one alone is not looked at. @default true */
+  readonly boundsEach?: boolean;
 }
 
 /** Time between two looks, in milliseconds: while nothing is held, and at least. */
@@ -47,14 +49,14 @@ export function watchJob(bounds: JobBounds, onExcess: (reason: string) => void):
   return { [Symbol.dispose]: () => ended.abort() };
 }
 
-/** The bytes that several processes hold together, or the reason why the job has to end. 0 for one process, which the system bounds by itself. */
-async function look({ pid, sandboxProcesses, memoryBytes, tmpBytes }: JobBounds): Promise<number | string> {
+/** The bytes that several processes hold together, or the reason why the job has to end. 0 for one process that the system bounds by itself. */
+async function look({ pid, sandboxProcesses, memoryBytes, tmpBytes, boundsEach = true }: JobBounds): Promise<number | string> {
   const processes = await treeOf(pid);
   const python = processes[sandboxProcesses];
   if (python === undefined) return 0;
   if (tmpBytes !== null && (await filesIn(`/proc/${python}/root/tmp`, tmpBytes)) > MOST_FILES)
     return `The program made more than ${countText(MOST_FILES)} files in /tmp.`;
-  if (processes.length === sandboxProcesses + 1) return 0;
+  if (boundsEach && processes.length === sandboxProcesses + 1) return 0;
   const bytes = (await Promise.all(processes.map(memoryOf))).reduce((sum, each) => sum + each, 0);
   return bytes > memoryBytes ? `The processes of the program held more than ${countText(memoryBytes)} bytes together.` : bytes;
 }

@@ -12,7 +12,7 @@ import { ANALYSIS_REPLY_BYTES, analysisFields, jobFields, readFacts, replyBytes 
 import { bareCommand, bubblewrapCommand, type SandboxCommand } from './sandbox-command.ts';
 import { runProcess } from './sandboxed-process.ts';
 
-const BUBBLEWRAP = '/usr/bin/bwrap';
+export const BUBBLEWRAP = '/usr/bin/bwrap';
 const PYTHON = '/usr/bin/python3';
 
 export interface ProcessOptions {

@@ -17,6 +17,12 @@ export interface SandboxCommand {
 
 const TMP_BYTES = 2 ** 20;
 
+/** No network, no other processes, no capabilities, and no user namespaces within; ends with this process. */
+export const NAMESPACES =
+  '--unshare-all --unshare-user --disable-userns --uid 65534 --gid 65534 --cap-drop ALL --die-with-parent --new-session --hostname sandbox'.split(
+    ' ',
+  );
+
 /** The descriptor of the filter. */
 export const FILTER = 4;
 
@@ -33,20 +39,22 @@ export function bubblewrapCommand(bwrap: string, named: string): SandboxCommand 
   const shown = [...new Set(['/usr', ...[python, real].map(prefixOf).filter((prefix) => prefix !== '/usr' && !prefix.startsWith('/usr/'))])];
   if (!shown.every(holdsPython))
     throw new ConfigError(`${named} has no folder of its own, which programs could be shown. Choose a Python under /usr or a virtual environment`);
-  const namespaces =
-    '--unshare-all --unshare-user --disable-userns --uid 65534 --gid 65534 --cap-drop ALL --die-with-parent --new-session --hostname sandbox';
   const folders = `--size ${TMP_BYTES} --tmpfs /tmp --dir /dev --dev-bind /dev/null /dev/null --dev-bind /dev/urandom /dev/urandom --remount-ro / --chdir /tmp`;
   const files = shown.flatMap((path) => ['--ro-bind', path, path]);
-  const links = ['/lib', '/lib64', '/lib32', '/bin'].flatMap((path) => rootLink(path));
   const filter = systemCallFilter(process.arch);
   const seccomp = filter === null ? [] : ['--seccomp', String(FILTER)];
-  const args = [namespaces.split(' '), files, links, folders.split(' '), seccomp, [python]].flat();
+  const args = [NAMESPACES, files, systemLinks(), folders.split(' '), seccomp, [python]].flat();
   return { command: bwrap, args, filter, processes: 2, tmpBytes: TMP_BYTES };
 }
 
 /** Python by itself: a program may do everything that the user may do. */
 export function bareCommand(python: string): SandboxCommand {
   return { command: python, args: [], filter: null, processes: 0, tmpBytes: null };
+}
+
+/** What lies in /usr, by its names at the root. */
+export function systemLinks(): string[] {
+  return ['/lib', '/lib64', '/lib32', '/bin'].flatMap((path) => rootLink(path));
 }
 
 /** The folder of Python's own files. */

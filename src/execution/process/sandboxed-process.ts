@@ -35,7 +35,7 @@ const CODE_BYTES = 64 * 2 ** 20;
 const START_BYTES = 2 ** 20;
 const ERROR_BYTES = 500;
 const CLOSING_MS = 1000;
-const NAMESPACES =
+const ALLOW_NAMESPACES =
   'allow namespaces: sudo sysctl -w kernel.unprivileged_userns_clone=1 (Ubuntu: kernel.apparmor_restrict_unprivileged_userns=0; Docker: --security-opt seccomp=unconfined)';
 /** Nobody: a root user is exempt from the limit on processes. */
 const NOBODY = 65_534;
@@ -144,8 +144,9 @@ function collect(child: ChildProcess, { outputBytes, replyBytes }: ProcessJob, t
   return { attempt: promise, excess };
 }
 
-function startError(reason: string): ExecutionError {
-  const remedy = /namespace|permi|uid map/i.test(reason) ? NAMESPACES : null;
+/** @param reason what the sandbox said */
+export function startError(reason: string): ExecutionError {
+  const remedy = /namespace|permi|uid map/i.test(reason) ? ALLOW_NAMESPACES : null;
   return new ExecutionError(`The sandbox does not start: ${reason}${remedy === null ? '' : `. To fix it, ${remedy}`}`, { remedy });
 }
 

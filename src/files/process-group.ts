@@ -1,17 +1,28 @@
 /**
  * A child process and everything that it starts, as one group that ends together: by `stop`, when its leader dies, and when this process dies, even by
  * kill -9. For the last case a watcher in the group reads a pipe whose other end only this process holds; the system closes it when this process
- * ends. POSIX only, like vLLM.
+ * ends. A process that left the group is found by its mark, on Linux. POSIX only, like vLLM.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import type { Readable, Writable } from 'node:stream';
 
 export interface GroupOptions {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** An open, writable descriptor that gets stdout and stderr, even after this process has ended. */
-  readonly logDescriptor: number;
+  /** @default this process's */
+  readonly folder?: string;
+  /** An open, writable descriptor that gets stdout and stderr, even after this process has ended; its standard input is then empty. `pipes`: all three are `streams`. */
+  readonly output: number | 'pipes';
+  /** Bytes that the command can read from descriptor 4. @default there is none */
+  readonly fourth?: Uint8Array | null;
+  /**
+   * `NAME=value`, a variable of `env` that no other process has. Processes that have it end with the group although they left it, unless they changed their
+   * environment. @default those that left the group stay
+   */
+  readonly mark?: string;
 }
 
 export interface GroupEnd {
@@ -20,23 +31,40 @@ export interface GroupEnd {
   readonly signal: NodeJS.Signals | null;
 }
 
+interface GroupStreams {
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+}
+
 /** Time between SIGTERM and SIGKILL once this process is gone. */
 const ORPHAN_GRACE_SECONDS = 3;
 /** The time for which `stop` waits for killed processes to disappear, in milliseconds. */
 const EMPTIED_MS = 30_000;
+/** A marked process may start another one while it is looked for. */
+const MOST_LOOKS = 50;
 
 // The shell starts the watcher and then becomes the command, so that Node's child, the group leader and the command are one process. The watcher is
 // detached, because vLLM may end its own children. It ignores the SIGTERM that it sends, and its SIGKILL ends itself too. The command does not
 // inherit the pipe.
 const SCRIPT = `
+mark=$1
+shift
 (
   (
     trap '' TERM INT HUP
     read -r nothing <&3
     kill -TERM 0
     sleep ${ORPHAN_GRACE_SECONDS}
+    if [ -n "$mark" ] && read -r self rest </proc/self/stat; then
+      for each in /proc/[0-9]*/environ; do
+        id=\${each#/proc/}
+        id=\${id%/environ}
+        [ "$id" != "$self" ] && grep -qsF "$mark" "$each" && kill -KILL "$id"
+      done
+    fi
     kill -KILL 0
-  ) </dev/null >/dev/null 2>&1 &
+  ) </dev/null >/dev/null 2>&1 4<&- &
 )
 exec "$@" 3<&-
 `;
@@ -47,10 +75,12 @@ export class ProcessGroup {
   /** Resolves when the command has ended and the rest of its group was sent SIGKILL. */
   readonly ended: Promise<GroupEnd>;
   readonly #child: ChildProcess;
+  readonly #mark: string | null;
   #end: GroupEnd | null = null;
 
-  private constructor(child: ChildProcess, pid: number) {
+  private constructor(child: ChildProcess, pid: number, mark: string | null) {
     this.#child = child;
+    this.#mark = mark;
     this.pid = pid;
     this.ended = new Promise((resolve) => {
       child.once('exit', (code, signal) => {
@@ -62,18 +92,26 @@ export class ProcessGroup {
   }
 
   /** Rejects with the system's error if nothing could be started. A missing command ends with code 127. */
-  static start({ command, args, env, logDescriptor }: GroupOptions): Promise<ProcessGroup> {
+  static start({ command, args, env, folder, output, fourth = null, mark = '' }: GroupOptions): Promise<ProcessGroup> {
     return new Promise((resolve, reject) => {
-      const child = spawn('/bin/sh', ['-c', SCRIPT, 'sh', command, ...args], {
+      const own = output === 'pipes' ? (['pipe', 'pipe', 'pipe'] as const) : (['ignore', output, output] as const);
+      const child = spawn('/bin/sh', ['-c', SCRIPT, 'sh', mark, command, ...args], {
         env,
         detached: true,
-        stdio: ['ignore', logDescriptor, logDescriptor, 'pipe'],
+        stdio: [...own, 'pipe', ...(fourth === null ? [] : (['pipe'] as const))],
+        ...(folder === undefined ? {} : { cwd: folder }),
       });
       child.once('error', reject);
-      // The pipe breaks if the group ends first, which `ended` reports.
-      child.stdio[3]?.on('error', () => {});
-      if (child.pid !== undefined) resolve(new ProcessGroup(child, child.pid));
+      // The pipes break if the group ends first, which `ended` reports.
+      for (const stream of child.stdio) stream?.on('error', () => {});
+      (child.stdio[4] as Writable | undefined)?.end(fourth);
+      if (child.pid !== undefined) resolve(new ProcessGroup(child, child.pid, mark === '' ? null : mark));
     });
+  }
+
+  /** Of a group that was started with `pipes`. */
+  get streams(): GroupStreams {
+    return this.#child as unknown as GroupStreams;
   }
 
   get hasEnded(): boolean {
@@ -82,18 +120,10 @@ export class ProcessGroup {
 
   /** Sends a signal to every process of the group; false if none is left. */
   signal(signal: NodeJS.Signals | 0): boolean {
-    try {
-      process.kill(-this.pid, signal);
-      return true;
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      // EPERM: the processes belong to another user, so they are not ours.
-      if (code === 'ESRCH' || code === 'EPERM') return false;
-      throw error;
-    }
+    return send(-this.pid, signal);
   }
 
-  /** Sends SIGTERM, then SIGKILL after `graceMs`. Resolves when no process of the group is left. Safe to call twice. */
+  /** Sends SIGTERM, then SIGKILL after `graceMs`. Resolves when no process of the group, and none with its mark, is left. Safe to call twice. */
   async stop(graceMs: number): Promise<GroupEnd> {
     if (!this.hasEnded) this.signal('SIGTERM');
     const force = setTimeout(() => this.signal('SIGKILL'), graceMs);
@@ -101,6 +131,7 @@ export class ProcessGroup {
     clearTimeout(force);
     this.#child.stdio[3]?.destroy();
     await this.#emptied();
+    if (this.#mark !== null) await endMarked(this.#mark);
     return end;
   }
 
@@ -111,6 +142,34 @@ export class ProcessGroup {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }
+}
+
+/** False if there is no such process of ours. */
+function send(target: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    process.kill(target, signal);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // EPERM: the processes belong to another user, so they are not ours.
+    if (code === 'ESRCH' || code === 'EPERM') return false;
+    throw error;
+  }
+}
+
+/** Kills every process with the mark in its environment, until a look finds none. Without /proc it finds none. */
+async function endMarked(mark: string): Promise<void> {
+  for (let looks = 0; looks < MOST_LOOKS; looks++) {
+    const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name));
+    const marked = await Promise.all(pids.map(async (pid) => (await environmentOf(pid)).includes(mark)));
+    if (!pids.some((pid, i) => marked[i] && send(Number(pid), 'SIGKILL'))) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** The variables of a process, each after a zero byte but the first; none if it has ended, as a process that was not reaped has, or belongs to another user. */
+async function environmentOf(pid: string): Promise<readonly string[]> {
+  return (await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '')).split('\0');
 }
 
 /** False if only zombies are left of a group; in a container they may never be reaped. */
