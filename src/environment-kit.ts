@@ -41,6 +41,9 @@ export { type DataRecord, loadRecords, type LoadRecordsOptions } from './data/lo
 export { splitNotices } from './data/split-notices.ts';
 export { isInside } from './files/is-inside.ts';
 export { doubtfulNotices, readGoldenAnswers } from './schemas/golden-answers.ts';
+export { holdsAnswers } from './schemas/question-row.ts';
+export { moduleFunction } from './registry/load-export.ts';
+export { AgentError, type AgentFailure } from './core/errors.ts';
 export { readTextFile } from './files/json-file.ts';
 export { readDocument } from './files/read-document.ts';
 
@@ -50,6 +53,7 @@ export { PACE_ARGUMENTS, paceOf, type SearchPace } from './registry/search-pace.
 export { modelFromLanguageModel } from './registry/model-from-language-model.ts';
 export { openWebSearch, type WebSearchOptions } from './registry/open-web-search.ts';
 export {
+  columnsArgument,
   engineArgument,
   loadQuestions,
   openSource,

@@ -23,6 +23,8 @@ export interface LoadRowsOptions {
   readonly limit?: number;
   /** Names of columns that are not among the known ones, such as `{ question: 'q', answer: 'a' }`. @default the known names (docs/data.md) */
   readonly columns?: QuestionColumns;
+  /** False: rows may lack golden answers, which are then an empty list. @default true */
+  readonly needsAnswers?: boolean;
   /** Cache folder for hub files. @default that of Hugging Face's own tools, from `env` */
   readonly cacheDir?: string;
   /** Environment variables. Reads `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME` and `XDG_CACHE_HOME`. @default none */
@@ -48,7 +50,7 @@ export async function loadRows(
 ): Promise<{ rows: readonly QuestionRow[]; provenance: RowsProvenance; /** Lines for the user. */ notices: readonly string[] }> {
   const { dataset, split = 'test', limit = Infinity, signal } = options;
   if (limit !== Infinity && (!Number.isInteger(limit) || limit < 1)) throw new ConfigError(`limit must be an integer of at least 1, got ${limit}.`);
-  const { columns = {} } = options;
+  const { columns = {}, needsAnswers = true } = options;
   checkOptions('columns', columns, { question: 'text', answer: 'text', id: 'text' });
   const names = splitNames(dataset);
   const rows: QuestionRow[] = [];
@@ -58,7 +60,16 @@ export async function loadRows(
     if (signal?.aborted) throw new CancelledError(`Stopped loading ${dataset}`, { cause: signal.reason });
     const source = await findRows(name, split, options);
     const before = rows.length;
-    await readRows(rows, { path: source.path, name: source.name, split, limit, merged: names.length > 1, columns, ...(signal && { signal }) });
+    await readRows(rows, {
+      path: source.path,
+      name: source.name,
+      split,
+      limit,
+      merged: names.length > 1,
+      columns,
+      needsAnswers,
+      ...(signal && { signal }),
+    });
     if (rows.length === before)
       throw new ConfigError(
         source.file === name
@@ -89,14 +100,15 @@ interface ReadOptions {
   readonly limit: number;
   readonly merged: boolean;
   readonly columns: QuestionColumns;
+  readonly needsAnswers: boolean;
   readonly signal?: AbortSignal;
 }
 
-async function readRows(rows: QuestionRow[], { path, name, split, limit, merged, columns, signal }: ReadOptions): Promise<void> {
+async function readRows(rows: QuestionRow[], { path, name, split, limit, merged, columns, needsAnswers, signal }: ReadOptions): Promise<void> {
   const usedFor = split === 'train' || split === 'extra' ? 'train' : 'test';
   let index = 0;
   for await (const { value, place, header } of readRecords(path, { limit: limit - rows.length, ...(signal && { signal }) })) {
-    const parsed = parseQuestion(value, columns, header);
+    const parsed = parseQuestion(value, { columns, header, needsAnswers });
     if (!parsed.ok) throw new ConfigError(`${place}: ${parsed.problem}`);
     const { id, question, golden_answers, data_source, fields } = parsed.question;
     const ownId = id ?? `${split}_${index}`;

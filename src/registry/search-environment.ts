@@ -13,7 +13,7 @@ import { openRetriever, type OpenRetrieverOptions, RETRIEVAL_ENGINES } from './o
 import { PACE_ARGUMENTS, paceOf, type SearchPace } from './search-pace.ts';
 
 /** Names of columns, such as `{"question": "q", "answer": "a"}`. */
-const columnsArgument: ArgumentKind<QuestionColumns> = {
+export const columnsArgument: ArgumentKind<QuestionColumns> = {
   expected: `an object with names of columns for ${QUESTION_COLUMNS.join(', ')}`,
   accepts: (value): value is QuestionColumns =>
     isObject(value) &&
@@ -117,7 +117,10 @@ export function openSource(
   return openRetriever({ env, mustAnswer: true, ...pace, ...given });
 }
 
-type QuestionSource = Pick<SearchSource, 'dataset' | 'columns' | 'dataSplit' | 'dataLimit'>;
+interface QuestionSource extends Pick<SearchSource, 'dataset' | 'columns' | 'dataSplit' | 'dataLimit'> {
+  /** False: rows may lack golden answers. @default true */
+  readonly needsAnswers?: boolean;
+}
 
 interface LoadedQuestions {
   /** The rows for evaluation, in training the held-out ones. */
@@ -134,12 +137,13 @@ interface LoadedQuestions {
 
 /** Loads the rows of `data_split`: by default `test`, in training `train`, and `test` for the held-out rows. */
 export async function loadQuestions(
-  { dataset, columns, dataSplit, dataLimit }: QuestionSource,
+  { dataset, columns, dataSplit, dataLimit, needsAnswers = true }: QuestionSource,
   { env, signal, purpose }: SearchContext,
 ): Promise<LoadedQuestions> {
   const options = {
     dataset,
     env,
+    needsAnswers,
     ...(columns === undefined ? {} : { columns }),
     ...(signal === undefined ? {} : { signal }),
     ...(dataLimit === null ? {} : { limit: dataLimit }),

@@ -4,6 +4,8 @@ import type { Fork } from '../agents/message-graph.ts';
 import type { Row } from '../core/dataset.ts';
 import type { StopCondition, TurnFormat } from '../core/environment.ts';
 import {
+  AgentError,
+  type AgentFailure,
   describeError,
   EnvironmentError,
   ModelError,
@@ -39,8 +41,8 @@ export interface RolloutError {
   readonly phase: RolloutPhase;
   /** The origin of the failure. A trainer waits for outages of some sources and plays others again. */
   readonly source: FailureSource;
-  /** The way in which a model other than the policy failed; absent for other failures. */
-  readonly reason?: ModelFailure;
+  /** The way in which a model other than the policy, or an agent's program, failed; absent for other failures. */
+  readonly reason?: ModelFailure | AgentFailure;
   /** True when another attempt may succeed. */
   readonly retryable: boolean;
   /** True if the failed request was already repeated as often as allowed. */
@@ -218,7 +220,7 @@ export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError 
     chain: describeError(error),
     phase,
     source,
-    ...(model instanceof ModelError ? { reason: model.reason } : {}),
+    ...(model instanceof ModelError || model instanceof AgentError ? { reason: model.reason } : {}),
     retryable: error instanceof VfError && error.retryable,
     ...(stack === null ? {} : { stack }),
     ...(error instanceof VfError && error.isRetriedOut ? { isRetriedOut: true } : {}),
@@ -252,7 +254,8 @@ function sourceOf(error: unknown, phase: RolloutPhase): FailureSource {
   // In other phases only a client that the environment created can throw it.
   if (error instanceof PolicyError && isPolicys) return 'policy';
   if (error instanceof ModelError || (error instanceof RewardError && error.cause instanceof ModelError)) return 'model';
-  if (error instanceof RetrievalError || error instanceof ToolError || error instanceof EnvironmentError) return 'environment';
+  if (error instanceof RetrievalError || error instanceof ToolError || error instanceof AgentError || error instanceof EnvironmentError)
+    return 'environment';
   if (phase === 'scoring') return 'reward';
   return isPolicys ? 'policy' : 'environment';
 }

@@ -3,7 +3,7 @@
  * by hand; other names can be given.
  */
 import { columnsIn } from './columns-in.ts';
-import { readGoldenAnswers } from './golden-answers.ts';
+import { type ReadAnswers, readGoldenAnswers } from './golden-answers.ts';
 import { isObject } from './is-object.ts';
 import { kindOf } from './kind-of.ts';
 
@@ -12,7 +12,7 @@ export interface QuestionRow {
   /** Unique among the rows loaded together. */
   readonly id: string;
   readonly question: string;
-  /** At least one. */
+  /** At least one, unless the rows were loaded without answers. */
   readonly golden_answers: readonly string[];
   /** The row's data set: `nq`, `hotpotqa`, `nq-mini`, ... */
   readonly data_source: string;
@@ -74,6 +74,11 @@ export function isAnswerColumn(name: string): boolean {
   return (NAMES.answer as readonly string[]).includes(name);
 }
 
+/** Tells whether a column, or an object in it, can hold golden answers: what the row's player must not see. */
+export function holdsAnswers(name: string): boolean {
+  return name === ALIASES || NAMES.answer.some((known) => known === name || known.startsWith(`${name}.`));
+}
+
 /** Tells whether a column of this name can hold the choices of a question. */
 export function isChoicesColumn(name: string): boolean {
   return (NAMES.choices as readonly string[]).includes(name);
@@ -84,11 +89,17 @@ export function choicesOf(row: Readonly<Record<string, unknown>>): unknown {
   return first(row, undefined, NAMES.choices)?.value ?? null;
 }
 
-/**
- * Reads one row. Never throws.
- * @param header the columns of the file, of which a row may leave out those that are empty
- */
-export function parseQuestion(value: unknown, columns: QuestionColumns = {}, header: readonly string[] = []): ParsedQuestion {
+export interface ParseQuestionOptions {
+  /** @default the known names */
+  readonly columns?: QuestionColumns;
+  /** The columns of the file, of which a row may leave out those that are empty. @default none */
+  readonly header?: readonly string[] | undefined;
+  /** @default true */
+  readonly needsAnswers?: boolean;
+}
+
+/** Reads one row. Never throws. */
+export function parseQuestion(value: unknown, { columns = {}, header = [], needsAnswers = true }: ParseQuestionOptions = {}): ParsedQuestion {
   if (!isObject(value)) return { ok: false, problem: 'expected an object such as {"question": ..., "golden_answers": [...]}' };
   const missing = QUESTION_COLUMNS.find(
     (key) => columns[key] !== undefined && valueAt(value, columns[key]) === undefined && !header.includes(columns[key]),
@@ -106,11 +117,11 @@ export function parseQuestion(value: unknown, columns: QuestionColumns = {}, hea
   if (source !== undefined && source !== null && typeof source !== 'string')
     return { ok: false, problem: `expected "data_source" to be text, got ${kindOf(source)}` };
   const answers = first(value, columns.answer, NAMES.answer);
-  if (answers === null) return { ok: false, problem: `expected "golden_answers", "answers" or "answer", found none; ${foundIn(value)}` };
-  const aliases = answers.name === 'answer' ? value[ALIASES] : undefined;
-  const golden = readGoldenAnswers(answers.value, { name: answers.name, choices: choicesOf(value), aliases, question: asked.value });
+  if (answers === null && needsAnswers)
+    return { ok: false, problem: `expected "golden_answers", "answers" or "answer", found none; ${foundIn(value)}` };
+  const golden = answers === null ? NO_ANSWERS : answersOf(value, answers, asked.value);
   if (!golden.ok) return golden;
-  const taken = [asked.name, answers.name, id?.name, 'id', 'data_source'];
+  const taken = [asked.name, answers?.name, id?.name, 'id', 'data_source'];
   const question = {
     id: id === null ? null : String(id.value),
     question: asked.value,
@@ -119,6 +130,13 @@ export function parseQuestion(value: unknown, columns: QuestionColumns = {}, hea
     fields: Object.fromEntries(Object.entries(value).filter(([name]) => !taken.includes(name))),
   };
   return { ok: true, question };
+}
+
+const NO_ANSWERS: ReadAnswers = { ok: true, answers: [] };
+
+function answersOf(row: Readonly<Record<string, unknown>>, { name, value }: Found, question: string): ReadAnswers {
+  const aliases = name === 'answer' ? row[ALIASES] : undefined;
+  return readGoldenAnswers(value, { name, choices: choicesOf(row), aliases, question });
 }
 
 interface Found {

@@ -15,8 +15,8 @@ import type { ProgramFolder } from './program-folder.ts';
 export interface ProgramSandbox {
   /** Files and folders that it may read, besides /usr. */
   readonly shown: readonly string[];
-  /** The server on loopback that it reaches, such as `http://127.0.0.1:4000`; null: everything that this machine reaches. */
-  readonly server: string | null;
+  /** What it reaches: one server on loopback, such as `http://127.0.0.1:4000`; nothing; or everything that this machine reaches. */
+  readonly network: { readonly server: string } | 'none' | 'all';
 }
 
 export interface CagedCommand {
@@ -56,17 +56,18 @@ server.listen(Number(port), '127.0.0.1', () => {
 });`;
 
 /** Throws ExecutionError if bubblewrap is not installed. */
-export function cagedCommand(command: readonly string[], folder: ProgramFolder, { shown, server }: ProgramSandbox): CagedCommand {
+export function cagedCommand(command: readonly string[], folder: ProgramFolder, { shown, network }: ProgramSandbox): CagedCommand {
   if (!existsSync(BUBBLEWRAP))
     throw new ExecutionError(`${BUBBLEWRAP} does not exist. Install bubblewrap: sudo apt-get install bubblewrap`, {
       remedy: 'sudo apt-get install bubblewrap',
       endsRun: true,
     });
+  const server = typeof network === 'string' ? null : network.server;
   const bridge = server === null ? [] : [process.execPath, '-e', BRIDGE, new URL(server).port, folder.socket];
   const read = [...new Set([...shown, ...(server === null ? [] : [process.execPath])])].filter((path) => !path.startsWith('/usr/'));
   const args = [
     ...NAMESPACES,
-    ...(server === null ? ['--share-net', ...NETWORK_FILES] : []),
+    ...(network === 'all' ? ['--share-net', ...NETWORK_FILES] : []),
     ...['--ro-bind', '/usr', '/usr', '--ro-bind-try', '/etc/alternatives', '/etc/alternatives'],
     ...systemLinks(),
     ...['--size', String(TMP_BYTES), '--tmpfs', '/tmp', '--dir', '/dev', ...DEVICES],

@@ -59,7 +59,8 @@ const CLOSING_MS = 1000;
  */
 export async function runProgram(options: ProgramOptions): Promise<ProgramEnd> {
   const { sandbox = null, folder, command } = options;
-  await using _ = sandbox === null || sandbox.server === null ? null : await openBridge(folder.socket, sandbox.server);
+  const network = sandbox?.network ?? 'all';
+  await using _ = typeof network === 'string' ? null : await openBridge(folder.socket, network.server);
   const caged =
     sandbox === null ? { command: command[0]!, args: command.slice(1), filter: null, processes: 0 } : cagedCommand(command, folder, sandbox);
   const end = await runCommand(caged, options);

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/core/errors.ts';
-import { findCommand, neededFolders, openProgramFolder, type ProgramEnd, type ProgramOptions, runProgram } from '../../../src/execution/index.ts';
+import { findCommand, neededFolders, openProgramFolder, type ProgramEnd, type ProgramOptions, type ProgramSandbox, runProgram } from '../../../src/execution/index.ts';
 import { loopback } from '../../transport/loopback.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 import { whyMissing } from '../missing-executor.ts';
@@ -109,7 +109,8 @@ describe('runProgram', () => {
 
 const missing = await whyMissing('bubblewrap');
 describe.skipIf(missing !== null)(`a program in bubblewrap${missing === null ? '' : ` (skipped: ${missing})`}`, () => {
-  const cage = (shown: readonly string[], server: string | null = 'http://127.0.0.1:59999') => ({ sandbox: { shown, server } });
+  const SERVER = { server: 'http://127.0.0.1:59999' };
+  const cage = (shown: readonly string[], network: ProgramSandbox['network'] = SERVER) => ({ sandbox: { shown, network } });
   const attempt = (code: string) => `
 try:
   ${code}
@@ -143,13 +144,14 @@ except Exception as error: print(type(error).__name__)`;
     await using other = await loopback((_, response) => response.end('other'));
     const ask = (url: string) => attempt(`print(urllib.request.urlopen('${url}', timeout=5).read().decode())`);
     const code = `import urllib.request\n${[server.url, other.url].map(ask).join('\n')}`;
-    expect(await run(code, cage([], server.url))).toMatchObject({ stdout: 'policy\nDONE\nURLError\n', stderr: '', code: 0 });
-    expect(await run(code, cage([], null))).toMatchObject({ stdout: 'policy\nDONE\nother\nDONE\n', code: 0 });
+    expect(await run(code, cage([], { server: server.url }))).toMatchObject({ stdout: 'policy\nDONE\nURLError\n', stderr: '', code: 0 });
+    expect(await run(code, cage([], 'all'))).toMatchObject({ stdout: 'policy\nDONE\nother\nDONE\n', code: 0 });
+    expect(await run(code, cage([], 'none'))).toMatchObject({ stdout: 'URLError\nURLError\n', code: 0 });
   });
 
   it('ends with its exit code, its signal, and all of its processes', async () => {
     expect(await run('import sys; sys.exit(7)', cage([]))).toMatchObject({ code: 7 });
-    expect(await run('import os; os.kill(os.getpid(), 9)', cage([], null))).toMatchObject({ code: 137 });
+    expect(await run('import os; os.kill(os.getpid(), 9)', cage([], 'none'))).toMatchObject({ code: 137 });
     const word = crypto.randomUUID();
     expect(await run(`${STRAY(word)}\nimport time\ntime.sleep(600)`, { seconds: 1, ...cage([]) })).toMatchObject({ excess: { reason: 'deadline' } });
     expect(running(word)).toEqual([]);

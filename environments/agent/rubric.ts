@@ -1,0 +1,40 @@
+/** The reward of an agent's answer: exact match, the score of a judge, a function of the user's, or what a command said. */
+import { metric, reward, type RewardContext, Rubric } from 'vf-search';
+import { judgeReward, Parser } from 'vf-search/environment-kit';
+import { normalizeAnswer } from 'vf-search/metrics/normalize-answer';
+import type { RewardSource } from './arguments.ts';
+import type { AgentRow } from './rows.ts';
+import type { AgentState } from './run-agent.ts';
+
+type Context = RewardContext<AgentRow>;
+type Score = (context: Context) => number | Promise<number>;
+
+const stateOf = ({ state }: Context) => state as AgentState;
+
+/** @param own the function `reward` of the user's module; null for another source */
+export function agentRubric(kind: RewardSource['kind'], own: Score | null): Rubric<AgentRow> {
+  const [score, name, label] = scoreOf(kind, own);
+  // An answer that is missing here is one that the user wants to count as 0.
+  const scored = (context: Context) => (stateOf(context).answer === null ? 0 : score(context));
+  return new Rubric<AgentRow>({
+    funcs: [
+      reward(scored, { name, ...(label === undefined ? {} : { label }), isHeadline: true }),
+      metric((context) => Number(stateOf(context).answer !== null), { name: 'answered' }),
+      metric((context) => stateOf(context).agent_seconds, { name: 'agent_seconds', label: 'seconds per program' }),
+    ],
+  });
+}
+
+function scoreOf(kind: RewardSource['kind'], own: Score | null): readonly [Score, name: string, label?: string] {
+  if (kind === 'exact_match') return [exactMatch, 'exact_match', 'exact match'];
+  if (kind === 'command') return [(context) => stateOf(context).command_reward ?? NaN, 'reward'];
+  if (kind === 'module') return [own!, 'reward'];
+  const judge = judgeReward<AgentRow>({ role: 'judge' });
+  return [(context) => judge({ ...context, modelText: stateOf(context).answer ?? '', parser: new Parser() }), 'judge'];
+}
+
+/** 1 if the answer equals a golden answer without case, punctuation, articles and extra spaces (SQuAD's rule), else 0. */
+function exactMatch(context: Context): number {
+  const answer = normalizeAnswer(stateOf(context).answer ?? '');
+  return context.row.info.golden_answers.some((golden) => normalizeAnswer(golden) === answer) ? 1 : 0;
+}

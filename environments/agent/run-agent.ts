@@ -1,0 +1,138 @@
+/** Runs an agent's program for one row, reads its answer and, where the reward is a command, scores what it left. */
+import { RewardError } from 'vf-search';
+import { AgentError, type AgentFailure } from 'vf-search/environment-kit';
+import { neededFolders, openProgramFolder, type ProgramEnd, type ProgramFolder, runProgram } from 'vf-search/execution';
+import { readAnswer } from './answer.ts';
+import type { AgentArguments } from './arguments.ts';
+import { type AgentRow, askProgram } from './rows.ts';
+
+/** Where the program finds the policy. */
+export interface PolicyAddress {
+  readonly name: string;
+  /** Ends in `/v1`. */
+  readonly baseURL: string;
+  readonly apiKey: string;
+}
+
+export interface RunAgentOptions {
+  readonly args: Omit<AgentArguments, 'command' | 'reward'>;
+  /** As `findCommand` gives it. */
+  readonly command: readonly string[];
+  /** Null unless the reward is a command. */
+  readonly rewardCommand: readonly string[] | null;
+  readonly row: AgentRow;
+  readonly policy: PolicyAddress;
+  /** Variables of this process. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}
+
+/** What rewards and state columns read. */
+export interface AgentState extends Record<string, unknown> {
+  /** Null only if failures are scored. */
+  readonly answer: string | null;
+  /** The other keys of a JSON line. */
+  readonly output: Readonly<Record<string, unknown>>;
+  readonly failure: AgentFailure | null;
+  /** From the start of the program to its end. */
+  readonly agent_seconds: number;
+  /** What the command gave that scores; null without one. */
+  readonly command_reward: number | null;
+}
+
+/** Throws AgentError if there is no answer, unless failures are scored; RewardError if the command that scores fails; ExecutionError if a program does not start. */
+export async function runAgent(options: RunAgentOptions): Promise<AgentState> {
+  const { args, command, row, policy, signal } = options;
+  await using folder = await openProgramFolder();
+  const asked = askProgram(command, row);
+  const startedAtMs = performance.now();
+  const end = await runProgram({
+    ...{ command: asked.command, input: asked.input, folder, env: variables(options), ...args.limits, signal },
+    sandbox: sandboxOf(options, command, args.network ? 'all' : { server: new URL(policy.baseURL).origin }),
+  });
+  const seconds = (performance.now() - startedAtMs) / 1000;
+  const failed = failureOf(end);
+  const found = failed === null ? await readAnswer(args.answer, { stdout: end.stdout, home: folder.home, mostBytes: args.limits.outputBytes }) : null;
+  if (found === null || typeof found === 'string') {
+    const failure = failed ?? { reason: 'no_answer', text: `gave no answer. ${found}` };
+    if (args.failures === 'error') throw errorOf(failure, hideSecrets(end.stderr, options));
+    return { answer: null, output: {}, failure: failure.reason, agent_seconds: seconds, command_reward: null };
+  }
+  const reward = await commandReward(options, { folder, answer: found.answer, output: found.output });
+  return { answer: found.answer, output: found.output, failure: null, agent_seconds: seconds, command_reward: reward };
+}
+
+function sandboxOf({ args }: RunAgentOptions, command: readonly string[], network: 'none' | 'all' | { readonly server: string }) {
+  return args.sandbox === 'none' ? null : { shown: [...neededFolders(command), ...args.show], network };
+}
+
+function variables({ args, policy, env }: RunAgentOptions): Record<string, string> {
+  const base = { PATH: env['PATH'] ?? '/usr/bin:/bin', LANG: env['LANG'] ?? 'C.UTF-8' };
+  const named = Object.fromEntries(args.env.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
+  return {
+    ...base,
+    ...named,
+    OPENAI_BASE_URL: policy.baseURL,
+    OPENAI_API_KEY: policy.apiKey,
+    // Anthropic's clients add /v1 themselves.
+    ANTHROPIC_BASE_URL: policy.baseURL.replace(/\/v1\/?$/, ''),
+    ANTHROPIC_API_KEY: policy.apiKey,
+    VF_MODEL: policy.name,
+  };
+}
+
+interface Failure {
+  readonly reason: AgentFailure;
+  /** Follows "The agent". */
+  readonly text: string;
+}
+
+function failureOf({ code, signal, excess }: ProgramEnd): Failure | null {
+  if (excess !== null) return { reason: excess.reason, text: `was ended. ${excess.detail}` };
+  if (signal !== null) return { reason: 'signal', text: `was killed by ${signal}.` };
+  return code === 0 ? null : { reason: 'exit_code', text: `ended with exit code ${code}.` };
+}
+
+/** The message ends with the last line of stderr, and the cause has more of it. */
+function errorOf({ reason, text }: Failure, stderr: string): AgentError {
+  const said = stderr.trim();
+  const last = said.split('\n').at(-1)!.trim().slice(0, LAST_LINE);
+  const shown = last === '' ? '' : ` The last line of its stderr: ${last}`;
+  return new AgentError(`The agent ${text}${shown}`, { reason, ...(said === last ? {} : { cause: new Error(`the end of its stderr:\n${said}`) }) });
+}
+
+const LAST_LINE = 300;
+/** A shorter value is an ordinary word. */
+const SHORTEST_SECRET = 8;
+
+function hideSecrets(text: string, { args, policy, env }: RunAgentOptions): string {
+  const secrets = [policy.apiKey, ...args.env.map((name) => env[name] ?? '')].filter((value) => value.length >= SHORTEST_SECRET);
+  return secrets.reduce((hidden, secret) => hidden.replaceAll(secret, '[hidden]'), text);
+}
+
+interface Left {
+  readonly folder: ProgramFolder;
+  readonly answer: string;
+  readonly output: Readonly<Record<string, unknown>>;
+}
+
+/** The number that the command prints last, else 1 for exit code 0 and 0 for exit code 1. Null without a command. */
+async function commandReward(options: RunAgentOptions, { folder, answer, output }: Left): Promise<number | null> {
+  const { args, rewardCommand: command, row, env, signal } = options;
+  if (command === null) return null;
+  const input = JSON.stringify({ row: { ...row.info.fields, golden_answers: row.info.golden_answers }, answer, output });
+  const base = { PATH: env['PATH'] ?? '/usr/bin:/bin', LANG: env['LANG'] ?? 'C.UTF-8' };
+  const sandbox = sandboxOf(options, command, 'none');
+  const end = await runProgram({ command, input: `${input}\n`, folder, env: base, ...args.limits, sandbox, signal });
+  const { code, excess, stdout, stderr } = end;
+  const printed = stdout.trim().split('\n').at(-1)!.trim();
+  if (excess === null && code === 0) return NUMBER.test(printed) ? Number(printed) : 1;
+  // An interpreter ends with 1 as well where a script breaks, and then says so on stderr alone.
+  if (excess === null && code === 1 && (printed !== '' || stderr.trim() === '')) return 0;
+  const failure = failureOf(end)!;
+  throw new RewardError(`The reward's command ${failure.text}`, {
+    cause: new Error(`the end of its stderr:\n${hideSecrets(stderr, options).trim()}`),
+  });
+}
+
+const NUMBER = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
