@@ -4,23 +4,23 @@ import { judgeReward, Parser } from 'vf-search/environment-kit';
 import { normalizeAnswer } from 'vf-search/metrics/normalize-answer';
 import type { RewardSource } from './arguments.ts';
 import type { AgentRow } from './rows.ts';
-import type { AgentState } from './run-agent.ts';
+import type { ProgramState } from './run-agent.ts';
 
 type Context = RewardContext<AgentRow>;
-type Score = (context: Context) => number | Promise<number>;
+export type Score = (context: Context) => number | Promise<number>;
 
-const stateOf = ({ state }: Context) => state as AgentState;
+/** Without an answer where failures are scored, or a budget was spent before there was one. */
+const stateOf = ({ state }: Context) => state as Partial<ProgramState>;
 
 /** @param own the function `reward` of the user's module; null for another source */
 export function agentRubric(kind: RewardSource['kind'], own: Score | null): Rubric<AgentRow> {
   const [score, name, label] = scoreOf(kind, own);
-  // An answer that is missing here is one that the user wants to count as 0.
-  const scored = (context: Context) => (stateOf(context).answer === null ? 0 : score(context));
+  const scored = (context: Context) => (stateOf(context).answer === undefined ? 0 : score(context));
   return new Rubric<AgentRow>({
     funcs: [
       reward(scored, { name, ...(label === undefined ? {} : { label }), isHeadline: true }),
-      metric((context) => Number(stateOf(context).answer !== null), { name: 'answered' }),
-      metric((context) => stateOf(context).agent_seconds, { name: 'agent_seconds', label: 'seconds per program' }),
+      metric((context) => Number(stateOf(context).answer !== undefined), { name: 'answered' }),
+      metric((context) => stateOf(context).agent_seconds ?? null, { name: 'agent_seconds', label: 'seconds per program' }),
     ],
   });
 }

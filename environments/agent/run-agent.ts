@@ -28,20 +28,18 @@ export interface RunAgentOptions {
 }
 
 /** What rewards and state columns read. */
-export interface AgentState extends Record<string, unknown> {
-  /** Null only if failures are scored. */
-  readonly answer: string | null;
+export interface ProgramState extends Record<string, unknown> {
+  readonly answer: string;
   /** The other keys of a JSON line. */
   readonly output: Readonly<Record<string, unknown>>;
-  readonly failure: AgentFailure | null;
   /** From the start of the program to its end. */
   readonly agent_seconds: number;
   /** What the command gave that scores; null without one. */
   readonly command_reward: number | null;
 }
 
-/** Throws AgentError if there is no answer, unless failures are scored; RewardError if the command that scores fails; ExecutionError if a program does not start. */
-export async function runAgent(options: RunAgentOptions): Promise<AgentState> {
+/** Throws AgentError if there is no answer; RewardError if the command that scores fails; ExecutionError if a program does not start. */
+export async function runAgent(options: RunAgentOptions): Promise<ProgramState> {
   const { args, command, row, policy, signal } = options;
   await using folder = await openProgramFolder();
   const asked = askProgram(command, row);
@@ -51,15 +49,12 @@ export async function runAgent(options: RunAgentOptions): Promise<AgentState> {
     sandbox: sandboxOf(options, command, args.network ? 'all' : { server: new URL(policy.baseURL).origin }),
   });
   const seconds = (performance.now() - startedAtMs) / 1000;
-  const failed = failureOf(end);
-  const found = failed === null ? await readAnswer(args.answer, { stdout: end.stdout, home: folder.home, mostBytes: args.limits.outputBytes }) : null;
-  if (found === null || typeof found === 'string') {
-    const failure = failed ?? { reason: 'no_answer', text: `gave no answer. ${found}` };
-    if (args.failures === 'error') throw errorOf(failure, hideSecrets(end.stderr, options));
-    return { answer: null, output: {}, failure: failure.reason, agent_seconds: seconds, command_reward: null };
-  }
-  const reward = await commandReward(options, { folder, answer: found.answer, output: found.output });
-  return { answer: found.answer, output: found.output, failure: null, agent_seconds: seconds, command_reward: reward };
+  const failure = failureOf(end);
+  const printed = { stdout: end.stdout, home: folder.home, mostBytes: args.limits.outputBytes };
+  const found = failure ?? (await readAnswer(args.answer, printed));
+  if (typeof found === 'string') throw errorOf({ reason: 'no_answer', text: `gave no answer. ${found}` }, hideSecrets(end.stderr, options));
+  if ('reason' in found) throw errorOf(found, hideSecrets(end.stderr, options));
+  return { ...found, agent_seconds: seconds, command_reward: await commandReward(options, { folder, ...found }) };
 }
 
 function sandboxOf({ args }: RunAgentOptions, command: readonly string[], network: 'none' | 'all' | { readonly server: string }) {

@@ -7,7 +7,7 @@ import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/polic
 import { untilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
 import type { AgentResult, Environment } from '../core/environment.ts';
-import { EnvironmentError, PromptTooLongError, thrownText } from '../core/errors.ts';
+import { AgentError, EnvironmentError, PromptTooLongError, thrownText, VfError } from '../core/errors.ts';
 import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
 import type { TextSegment } from '../core/rubric.ts';
@@ -92,14 +92,7 @@ async function playAsking<R extends Row>(options: PlayAgentOptions<R>, asked: As
     record.stop = session.ended ?? stop;
     if (segments !== undefined) record.scored = segments;
     failOfPolicy(session, record, signal);
-    if (session.turns === 0 && environment.failures !== 'score') {
-      record.fail(
-        new EnvironmentError(
-          `The agent of ${environment.id} ended without asking the policy. Give it policy.languageModel(), or policy.baseURL and policy.apiKey.`,
-        ),
-        signal,
-      );
-    }
+    if (session.turns === 0) failed(neverAsked(environment.id), { session, record, environment, signal });
   } catch (error) {
     failed(error, { session, record, environment, signal });
   }
@@ -127,9 +120,20 @@ function failed(error: unknown, { session, record, environment, signal }: Failin
     return;
   }
   if (failOfPolicy(session, record, signal)) return;
-  if (environment.failures !== 'score') return record.fail(error, signal);
+  if (environment.failures !== 'score' || !isAgents(error)) return record.fail(error, signal);
   record.state = { failure: thrownText(error) };
   record.stop = 'agent_failed';
+}
+
+function neverAsked(id: string): AgentError {
+  return new AgentError(`The agent of ${id} ended without asking the policy. Give it policy.languageModel(), or policy.baseURL and policy.apiKey.`, {
+    reason: 'no_call',
+  });
+}
+
+/** False for a failure of what the agent depends on: a program that cannot be started, a judge, a search, a setting. It is never a reward of 0. */
+function isAgents(error: unknown): boolean {
+  return !(error instanceof VfError) || ((error instanceof AgentError || error instanceof EnvironmentError) && !error.endsRun);
 }
 
 /** Records the failure of the policy behind a request that nobody got answered. An agent may live with a full context: it summarises, or gives up. */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { parseArguments } from '../../../environments/agent/arguments.ts';
 import { toRow } from '../../../environments/agent/rows.ts';
-import { type AgentState, runAgent } from '../../../environments/agent/run-agent.ts';
+import { type ProgramState, runAgent } from '../../../environments/agent/run-agent.ts';
 import { AgentError, RewardError } from '../../../src/core/errors.ts';
 import { findCommand } from '../../../src/execution/index.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
@@ -33,7 +33,7 @@ interface Options {
 
 let scripts = 0;
 /** Writes a Python script and runs it as an agent. */
-async function play(code: string, { args = {}, words = [], baseURL = 'http://127.0.0.1:1/v1', env = {} }: Options = {}): Promise<AgentState> {
+async function play(code: string, { args = {}, words = [], baseURL = 'http://127.0.0.1:1/v1', env = {} }: Options = {}): Promise<ProgramState> {
   const script = join(folder.path, `agent-${++scripts}.py`);
   writeFileSync(script, code);
   const { reward, ...parsed } = parseArguments({ command: ['python3', script, ...words], ...args });
@@ -67,7 +67,7 @@ describe('runAgent', () => {
   it('gives the program the row without its answers, and the address of the policy', async () => {
     const { asked, server } = await policy();
     await using _ = server;
-    expect(await play(ASKS, { baseURL: `${server.url}/s/1/v1` })).toMatchObject({ answer: 'Paris', failure: null, command_reward: null });
+    expect(await play(ASKS, { baseURL: `${server.url}/s/1/v1` })).toMatchObject({ answer: 'Paris', command_reward: null });
     const messages = [{ role: 'user', content: 'Capital of "France"?' }];
     expect(asked).toEqual([{ path: '/s/1/v1/chat/completions', key: 'Bearer key-of-the-session', body: { model: 'policy', messages } }]);
     const told = await play(
@@ -77,7 +77,7 @@ describe('runAgent', () => {
         env: { MINE: 'm', OTHER: 'o', OPENAI_API_KEY: 'mine' },
       },
     );
-    expect(JSON.parse(told.answer!)).toEqual([
+    expect(JSON.parse(told.answer)).toEqual([
       { id: '1', question: 'Capital of "France"?', note: ['n'] },
       { ANTHROPIC_BASE_URL: 'http://127.0.0.1:1', MINE: 'm', OTHER: null, LANG: 'C.UTF-8' },
     ]);
@@ -87,7 +87,7 @@ describe('runAgent', () => {
     const state = await play('import json, sys; print(json.dumps([sys.argv[1:], sys.stdin.read()]))', {
       words: ['{question}; $(id)', '{note}', '{}'],
     });
-    expect(JSON.parse(state.answer!)).toEqual([['Capital of "France"?; $(id)', '["n"]', '{}'], '']);
+    expect(JSON.parse(state.answer)).toEqual([['Capital of "France"?; $(id)', '["n"]', '{}'], '']);
   });
 
   it.each([
@@ -103,11 +103,10 @@ describe('runAgent', () => {
     ['deadline', 'print("Paris", flush=True); import time; time.sleep(600)', { seconds: 0.4 }, /was ended\. It ran for longer than 0\.4 s\.$/],
     ['output', 'while True: print("Paris")', { output_kb: 8 }, /It printed more than 8,192 bytes\.$/],
     ['memory', 'held = b"x" * 2**28; print("Paris", flush=True); import time; time.sleep(600)', { memory_mb: 64 }, /held more than 67,108,864 bytes/],
-  ] as const)('fails with the reason %s, and counts as no answer where failures are scored', async (reason, code, args, message) => {
+  ] as const)('fails with the reason %s', async (reason, code, args, message) => {
     const error = await play(code, { args }).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(AgentError);
     expect(error).toMatchObject({ reason, message: expect.stringMatching(message) as string, endsRun: false });
-    expect(await play(code, { args: { ...args, failures: 'score' } })).toMatchObject({ answer: null, failure: reason });
   });
 
   it('has the end of stderr as the cause', async () => {
