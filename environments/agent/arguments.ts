@@ -12,6 +12,8 @@ export type RewardSource =
 export interface AgentArguments {
   readonly command: readonly string[];
   readonly dataset: string;
+  /** The rows for training. Null: those of the split `train` of `dataset`. */
+  readonly trainDataset: string | null;
   readonly columns?: { readonly question?: string; readonly answer?: string; readonly id?: string };
   readonly dataSplit: string | null;
   readonly dataLimit: number | null;
@@ -82,6 +84,7 @@ const reward: ArgumentKind<string | { readonly command: readonly string[] }> = {
 const ARGUMENTS = {
   command: words,
   dataset: textArgument,
+  train_dataset: textArgument,
   columns: columnsArgument,
   data_split: textArgument,
   data_limit: integerArgument(1),
@@ -115,7 +118,16 @@ export function parseArguments(args: Readonly<Record<string, unknown>>): AgentAr
   const problem = typeof source === 'string' ? null : answerFileProblem(source.file);
   if (problem !== null) throw new ConfigError(problem);
   return {
-    ...{ command, dataset: dataset ?? 'nq-mini', ...(columns === undefined ? {} : { columns }), env: given.env ?? [], sandbox, network, show },
+    ...{
+      command,
+      dataset: dataset ?? 'nq-mini',
+      trainDataset: given.train_dataset ?? null,
+      ...(columns === undefined ? {} : { columns }),
+      env: given.env ?? [],
+      sandbox,
+      network,
+      show,
+    },
     ...{
       dataSplit: given.data_split ?? null,
       dataLimit: given.data_limit ?? null,

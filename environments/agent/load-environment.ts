@@ -1,6 +1,6 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows and looks for programs. */
 import { AgentEnv, ConfigError, Dataset, exactMatchJudge, type LoadContext, type RoleDeclarations } from 'vf-search';
-import { loadQuestions, moduleFunction, vanishingNotices } from 'vf-search/environment-kit';
+import { loadQuestions, moduleFunction, SAME_ROWS_NOTICE, vanishingNotices } from 'vf-search/environment-kit';
 import { assertSandbox, assertShowable, findCommand, neededFolders, removeOldFolders } from 'vf-search/execution';
 import { type AgentArguments, parseArguments } from './arguments.ts';
 import { type AgentRow, assertFields, toRow } from './rows.ts';
@@ -24,7 +24,7 @@ export async function loadEnvironment(
   const command = findCommand(parsed.command, { path });
   const rewardCommand = reward.kind === 'command' ? findCommand(reward.command, { path }) : null;
   const own = reward.kind === 'module' ? ((await moduleFunction(reward.path, 'reward', 'reward')) as Score) : null;
-  const loaded = await loadQuestions({ ...parsed, needsAnswers: reward.kind === 'exact_match' }, { env, purpose, signal });
+  const loaded = await questionsOf(parsed, { env, purpose, signal });
   const rows = loaded.rows.map((row) => toRow(row, columns?.answer));
   const trainRows = loaded.trainRows?.map((row) => toRow(row, columns?.answer));
   assertFields(command, [...rows, ...(trainRows ?? [])]);
@@ -49,6 +49,26 @@ export async function loadEnvironment(
     ],
     provenance: { ...loaded.provenance, arguments: namedValues(parsed) },
   });
+}
+
+type Context = Pick<LoadContext, 'env' | 'purpose' | 'signal'>;
+
+async function questionsOf(args: AgentArguments, context: Context): ReturnType<typeof loadQuestions> {
+  const { trainDataset: dataset, reward } = args;
+  const needsAnswers = reward.kind === 'exact_match';
+  if (dataset === null || context.purpose !== 'training') return await loadQuestions({ ...args, needsAnswers }, context);
+  const source = { ...args, needsAnswers, dataSplit: null };
+  const [held, trained] = await Promise.all([
+    loadQuestions(source, { ...context, purpose: 'evaluation' }),
+    loadQuestions({ ...source, dataset, dataSplit: args.dataSplit ?? 'train' }, { ...context, purpose: 'evaluation' }),
+  ]);
+  const isSame = dataset === args.dataset;
+  return {
+    ...held,
+    trainRows: trained.rows,
+    notices: [...new Set([...(isSame ? [SAME_ROWS_NOTICE] : []), ...held.notices, ...trained.notices])],
+    provenance: { ...held.provenance, training_questions: trained.provenance.questions },
+  };
 }
 
 /** The values in effect, by their names on the command line. */

@@ -1,6 +1,8 @@
 /** The files that `vf-init` writes: a small environment with a search, ready to evaluate. */
 import { isAbsolute } from 'node:path';
 import { IS_PUBLISHED } from '../core/is-published.ts';
+import type { AgentKind } from './agent-kinds.ts';
+import { type AgentTemplate, agentTemplate } from './agent-template.ts';
 import { HELD_OUT_ROWS, ROWS } from './template-rows.ts';
 import { toolsEnvironment, toolsTest } from './tools-environment-template.ts';
 
@@ -9,15 +11,24 @@ export interface TemplateOptions {
   readonly id: string;
   /** Folder of the environments, as the user typed it. */
   readonly directory: string;
-  /** `tools`: a chat environment whose tool the model calls natively. `tags`: one assistant turn, in which the model writes searches between tags. */
-  readonly kind: 'tags' | 'tools';
+  /** `tools`: a chat environment whose tool the model calls natively. `tags`: one assistant turn, in which the model writes searches between tags. Else an agent. */
+  readonly kind: 'tags' | 'tools' | AgentKind;
   /** False inside the package's own repository, where another package.json would hide the name `vf-search` from the environment. */
   readonly withManifest: boolean;
 }
 
 /** Contents by file name. */
 export function environmentFiles(options: TemplateOptions): Readonly<Record<string, string>> {
-  const isTools = options.kind === 'tools';
+  const { kind, id } = options;
+  if (kind !== 'tools' && kind !== 'tags') {
+    const template = agentTemplate(kind, id);
+    return {
+      ...template.files,
+      'README.md': agentReadme(options, template),
+      ...(options.withManifest && { 'package.json': manifest(options, template) }),
+    };
+  }
+  const isTools = kind === 'tools';
   return {
     'environment.ts': isTools ? toolsEnvironment(options.id) : environment(options.id),
     'environment.test.ts': isTools ? toolsTest(options.id) : test(options.id),
@@ -145,7 +156,7 @@ test('${id} shows a note after a search and ends at an answer', async () => {
 `;
 }
 
-function manifest({ id }: TemplateOptions): string {
+function manifest({ id }: TemplateOptions, { dependencies = {} }: Partial<AgentTemplate> = {}): string {
   const text = {
     name: id,
     version: '0.1.0',
@@ -154,14 +165,14 @@ function manifest({ id }: TemplateOptions): string {
     scripts: { test: 'tsx --test environment.test.ts' },
     // npm installs what it names, from whoever owns the name.
     ...(IS_PUBLISHED ? { peerDependencies: { 'vf-search': '>=0.1.0' } } : {}),
+    ...(Object.keys(dependencies).length === 0 ? {} : { dependencies }),
     verifiers: { id, entry: 'environment.ts', eval: { numExamples: HELD_OUT_ROWS, rolloutsPerExample: 1 } },
   };
   return `${JSON.stringify(text, null, 2)}\n`;
 }
 
-function readme({ id, directory, kind, withManifest }: TemplateOptions): string {
-  const flag = directory === 'environments' ? '' : ` --env-dir-path ${directory}`;
-  const target = directory === 'environments' ? id : `${isAbsolute(directory) ? '' : './'}${directory}/${id}`;
+function readme(options: TemplateOptions): string {
+  const { id, directory, kind, withManifest } = options;
   const isTools = kind === 'tools';
   const metrics = isTools
     ? `| \`exactMatch\` | 1 if the answer of the last turn is a golden answer, ignoring case |
@@ -176,14 +187,7 @@ function readme({ id, directory, kind, withManifest }: TemplateOptions): string 
 
 The model gets a question, can ${isTools ? 'look up notes with a native tool call' : "search for the question's note"}, and must give one of the golden answers.
 
-    npx vf-eval ${id}${flag}                          # the built-in baseline: no model
-    npx vf-eval ${id}${flag} -p embedded -m nano-copy # a small model in this process (needs vf-search-models)
-    npx vf-eval ${id}${flag} -p vllm -m MODEL         # vLLM on this machine, by token ids
-    npx vf-train ${target} --preset laptop-copy    # trains the small model, in this process (needs vf-search-models)
-    npx vf-train ${target} --preset search-r1-grpo -n ${ROWS.length - HELD_OUT_ROWS} -m MODEL -b http://127.0.0.1:8001/v1
-
-${IS_PUBLISHED ? 'Where `vf-search` is not installed, write `npx -p vf-search` instead of `npx`. ' : 'They need `vf-search` in this folder or one above, or a clone of it: anywhere else npx would fetch a package of that name from somebody else. '}The small model reads no English. It learns to search with the last
-words of a question and to answer with what follows them in a note, so it can learn questions that a note answers in their own words. The server of the last command must accept LoRA adapters; \`vf-doctor -b URL\` reports what it lacks.
+${commandsText(options)}
 ${isTools ? "\nThe model's chat template describes the tools in the prompt, and its calls are parsed in the template's own format (Hermes and Qwen, Qwen3-Coder, Llama 3). A chat API does both itself.\n" : ''}
 | file | contents |
 | --- | --- |
@@ -198,5 +202,42 @@ ${metrics}
 | argument | meaning |
 | --- | --- |
 | \`limit\` | maximum number of rows in each split; default: all |
+`;
+}
+
+/** The commands that play and train it, and what they need. */
+function commandsText({ id, directory }: TemplateOptions): string {
+  const flag = directory === 'environments' ? '' : ` --env-dir-path ${directory}`;
+  const target = directory === 'environments' ? id : `${isAbsolute(directory) ? '' : './'}${directory}/${id}`;
+  return `    npx vf-eval ${id}${flag}                          # the built-in baseline: no model
+    npx vf-eval ${id}${flag} -p embedded -m nano-copy # a small model in this process (needs vf-search-models)
+    npx vf-eval ${id}${flag} -p vllm -m MODEL         # vLLM on this machine, by token ids
+    npx vf-train ${target} --preset laptop-copy    # trains the small model, in this process (needs vf-search-models)
+    npx vf-train ${target} --preset search-r1-grpo -n ${ROWS.length - HELD_OUT_ROWS} -m MODEL -b http://127.0.0.1:8001/v1
+
+${IS_PUBLISHED ? 'Where `vf-search` is not installed, write `npx -p vf-search` instead of `npx`. ' : 'They need `vf-search` in this folder or one above, or a clone of it: anywhere else npx would fetch a package of that name from somebody else. '}The small model reads no English. It learns to search with the last
+words of a question and to answer with what follows them in a note, so it can learn questions that a note answers in their own words. The server of the last command must accept LoRA adapters; \`vf-doctor -b URL\` reports what it lacks.`;
+}
+
+function agentReadme(options: TemplateOptions, { name, asks, dependencies, described }: AgentTemplate): string {
+  const { id, directory, withManifest } = options;
+  const packages = Object.entries(dependencies).map(([each, version]) => `${each}@${version}`);
+  const install =
+    packages.length === 0
+      ? ''
+      : `\n    npm install --prefix ${directory}/${id}${withManifest ? '' : ` ${packages.join(' ')}`}    # the packages of the agent\n`;
+  return `# ${id}
+
+The agent is ${name}. It gets a question, can look up notes, and must give one of the golden answers. It asks the policy ${asks}.
+${install}
+${commandsText(options)}
+
+| file | contents |
+| --- | --- |
+${described.join('\n')}
+| \`environment.test.ts\` | a test of the rows and rewards: \`npx tsx --test ${directory}/${id}/environment.test.ts\` |
+${withManifest ? '| `package.json` | the packages of the agent, and `"verifiers"`: the id, the entry, and the default size of an evaluation |\n' : ''}
+A rollout is recorded by token ids, one branch for each conversation of the agent. An agent that restates its conversation as it was needs one branch. \`forks\` in the summary counts the others, and \`vf-view\` shows
+where and why they began. An error of the agent is a failure without a reward, never a reward of 0.
 `;
 }

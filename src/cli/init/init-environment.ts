@@ -5,17 +5,19 @@ import { IS_PUBLISHED } from '../../core/is-published.ts';
 import { packageRoot } from '../../data/package-root.ts';
 import { ownCommand, shellCommand } from '../../reports/text/own-command.ts';
 import type { CommandContext } from '../command-line.ts';
+import type { AgentKind } from '../../templates/agent-kinds.ts';
 import { writeEnvironment } from '../../templates/write-environment.ts';
 
 interface WriteOptions {
   /** Folder of the environments. */
   readonly dir: string;
-  readonly tools?: boolean;
+  readonly tools?: boolean | undefined;
+  readonly agent?: AgentKind | undefined;
 }
 
-export function initEnvironment(id: string, { dir, tools = false }: WriteOptions, { note }: CommandContext): void {
+export function initEnvironment(id: string, { dir, tools = false, agent }: WriteOptions, { note }: CommandContext): void {
   const directory = dir.replace(/(?<=.)\/+$/, '');
-  const names = writeEnvironment({ id, directory, kind: tools ? 'tools' : 'tags' });
+  const names = writeEnvironment({ id, directory, kind: agent ?? (tools ? 'tools' : 'tags') });
   const folder = join(directory, id);
   note(`vf-init: wrote ${names.join(', ')} in ${folder}; next:`);
   const dirFlag = resolve(directory) === resolve('environments') ? [] : ['--env-dir-path', directory];

@@ -1,0 +1,104 @@
+/** The modules `agent.ts` that `vf-init --agent` writes, one for each framework. Each is what a user of the framework would write, but for the address of its model. */
+
+const TASK = 'Look things up with find_note before you answer. End with <answer> your answer </answer>, in a few words.';
+
+export const aiSdkAgent = `/** The agent: a loop of the AI SDK over one tool. Its model is the policy, in this process. */
+import { isStepCount, tool, ToolLoopAgent } from 'ai';
+import type { AgentPolicy } from 'vf-search';
+import { z } from 'zod';
+import { findNotes } from './notes.ts';
+
+const TASK = '${TASK}';
+
+const find_note = tool({
+  description: 'Finds notes that contain words of a query.',
+  inputSchema: z.object({ query: z.string().describe('What to look for') }),
+  execute: async ({ query }) => findNotes(query),
+});
+
+/** The text of the last turn. */
+export async function runAgent(question: string, policy: AgentPolicy, signal: AbortSignal): Promise<string> {
+  const agent = new ToolLoopAgent({ model: policy.languageModel(), instructions: TASK, tools: { find_note }, stopWhen: isStepCount(4) });
+  const { text } = await agent.generate({ prompt: question, abortSignal: signal });
+  return text;
+}
+`;
+
+export const openAIAgent = `/** The agent: a loop of OpenAI's Agents SDK over one tool. Its model is the policy, behind an address on this machine. */
+import { Agent, OpenAIProvider, Runner, tool } from '@openai/agents';
+import type { AgentPolicy } from 'vf-search';
+import { z } from 'zod';
+import { findNotes } from './notes.ts';
+
+const TASK = '${TASK}';
+
+const findNote = tool({
+  name: 'find_note',
+  description: 'Finds notes that contain words of a query.',
+  parameters: z.object({ query: z.string().describe('What to look for') }),
+  execute: async ({ query }) => findNotes(query),
+});
+
+/** The text of the last turn. */
+export async function runAgent(question: string, policy: AgentPolicy, signal: AbortSignal): Promise<string> {
+  // Every rollout has an address of its own. useResponses: false asks over Chat Completions instead.
+  const modelProvider = new OpenAIProvider({ baseURL: policy.baseURL, apiKey: policy.apiKey, useResponses: true });
+  // Traces would go to OpenAI.
+  const runner = new Runner({ modelProvider, tracingDisabled: true });
+  const agent = new Agent({ name: 'Searcher', instructions: TASK, model: policy.name, tools: [findNote] });
+  const { finalOutput } = await runner.run(agent, question, { maxTurns: 4, signal });
+  return finalOutput ?? '';
+}
+`;
+
+export const langGraphAgent = `/** The agent: a ReAct agent of LangGraph.js over one tool. Its model is the policy, behind an address on this machine. */
+import { tool } from '@langchain/core/tools';
+import { createReactAgent } from '@langchain/langgraph/prebuilt';
+import { ChatOpenAI } from '@langchain/openai';
+import type { AgentPolicy } from 'vf-search';
+import { z } from 'zod';
+import { findNotes } from './notes.ts';
+
+const TASK = '${TASK}';
+
+const findNote = tool(async ({ query }: { query: string }) => findNotes(query), {
+  name: 'find_note',
+  description: 'Finds notes that contain words of a query.',
+  schema: z.object({ query: z.string().describe('What to look for') }),
+});
+
+/** The text of the last turn. */
+export async function runAgent(question: string, policy: AgentPolicy, signal: AbortSignal): Promise<string> {
+  // Every rollout has an address of its own.
+  const llm = new ChatOpenAI({ model: policy.name, apiKey: policy.apiKey, configuration: { baseURL: policy.baseURL } });
+  const agent = createReactAgent({ llm, tools: [findNote], prompt: TASK });
+  const { messages } = await agent.invoke({ messages: [{ role: 'user', content: question }] }, { signal, recursionLimit: 9 });
+  return messages.at(-1)?.text ?? '';
+}
+`;
+
+export const mastraAgent = `/** The agent: one of Mastra over one tool. Its model is the policy, behind an address on this machine. */
+import { Agent } from '@mastra/core/agent';
+import { createTool } from '@mastra/core/tools';
+import type { AgentPolicy } from 'vf-search';
+import { z } from 'zod';
+import { findNotes } from './notes.ts';
+
+const TASK = '${TASK}';
+
+const find_note = createTool({
+  id: 'find_note',
+  description: 'Finds notes that contain words of a query.',
+  inputSchema: z.object({ query: z.string().describe('What to look for') }),
+  execute: async ({ query }) => findNotes(query),
+});
+
+/** The text of the last turn. */
+export async function runAgent(question: string, policy: AgentPolicy, signal: AbortSignal): Promise<string> {
+  // Every rollout has an address of its own.
+  const model = { providerId: 'vf-search', modelId: policy.name, url: policy.baseURL, apiKey: policy.apiKey };
+  const agent = new Agent({ id: 'searcher', name: 'Searcher', instructions: TASK, model, tools: { find_note } });
+  const { text } = await agent.generate(question, { maxSteps: 4, abortSignal: signal });
+  return text;
+}
+`;
