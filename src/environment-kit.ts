@@ -43,7 +43,7 @@ export { isInside } from './files/is-inside.ts';
 export { doubtfulNotices, readGoldenAnswers } from './schemas/golden-answers.ts';
 export { holdsAnswers } from './schemas/question-row.ts';
 export { moduleFunction } from './registry/load-export.ts';
-export { AgentError, type AgentFailure } from './core/errors.ts';
+export { AgentError, type AgentFailure } from './core/agent-error.ts';
 export { readTextFile } from './files/json-file.ts';
 export { readDocument } from './files/read-document.ts';
 

@@ -155,12 +155,15 @@ describe('architecture', () => {
     }
     // An environment exports what a command wants to know of it, as `facts` or another function of its module, so that a user's own can say it too.
     expect([...named].toSorted()).toEqual([
+      // Keys of options and of a wire.
+      'src/cli/commands/vf-init.ts agent',
       // The default of an option.
       'src/cli/commands/vf-seed.ts self-play-code',
       // A key of UltraRAG's file.
       'src/pipelines/pipeline.ts pipeline',
       // The default of a key.
       'src/rounds/driver/rounds-config.ts visual-rag',
+      'src/server/verifiers/episode-record.ts agent',
     ]);
   });
 

@@ -10,6 +10,8 @@ export type RewardSource =
   | { readonly kind: 'command'; readonly command: readonly string[] };
 
 export interface AgentArguments {
+  /** The environment's id in results. */
+  readonly name: string;
   readonly command: readonly string[];
   readonly dataset: string;
   /** The rows for training. Null: those of the split `train` of `dataset`. */
@@ -38,6 +40,7 @@ export interface ProgramLimits {
 }
 
 const MIB = 2 ** 20;
+const ID = /^[a-z][a-z\d]*(-[a-z\d]+)*$/;
 /** A name of a variable, of which those of the policy are ours. */
 const NAME = /^[A-Za-z_]\w*$/;
 /** Variables that the environment sets itself. */
@@ -82,6 +85,7 @@ const reward: ArgumentKind<string | { readonly command: readonly string[] }> = {
 };
 
 const ARGUMENTS = {
+  name: { expected: 'lower-case words joined by hyphens, such as my-agent', accepts: (v): v is string => typeof v === 'string' && ID.test(v) },
   command: words,
   dataset: textArgument,
   train_dataset: textArgument,
@@ -100,7 +104,7 @@ const ARGUMENTS = {
   output_kb: integerArgument(1),
   max_turns: integerArgument(1),
   max_tokens: integerArgument(1),
-} as const;
+} as const satisfies Record<string, ArgumentKind<unknown>>;
 
 /** Most seconds that a timer can wait. */
 const MOST_SECONDS = 2_000_000;
@@ -118,25 +122,23 @@ export function parseArguments(args: Readonly<Record<string, unknown>>): AgentAr
   const problem = typeof source === 'string' ? null : answerFileProblem(source.file);
   if (problem !== null) throw new ConfigError(problem);
   return {
-    ...{
-      command,
-      dataset: dataset ?? 'nq-mini',
-      trainDataset: given.train_dataset ?? null,
-      ...(columns === undefined ? {} : { columns }),
-      env: given.env ?? [],
-      sandbox,
-      network,
-      show,
-    },
-    ...{
-      dataSplit: given.data_split ?? null,
-      dataLimit: given.data_limit ?? null,
-      answer: source,
-      reward: rewardSource(given.reward ?? 'exact_match'),
-    },
+    name: given.name ?? 'agent',
+    command,
+    dataset: dataset ?? 'nq-mini',
+    trainDataset: given.train_dataset ?? null,
+    ...(columns === undefined ? {} : { columns }),
+    dataSplit: given.data_split ?? null,
+    dataLimit: given.data_limit ?? null,
+    answer: source,
+    reward: rewardSource(given.reward ?? 'exact_match'),
+    env: given.env ?? [],
+    sandbox,
+    network,
+    show,
     failures: given.failures ?? 'error',
     limits: { seconds, memoryBytes: (given.memory_mb ?? 4096) * MIB, outputBytes: (given.output_kb ?? 1024) * 1024 },
-    ...{ maxTurns: given.max_turns ?? 50, maxTokens: given.max_tokens ?? null },
+    maxTurns: given.max_turns ?? 50,
+    maxTokens: given.max_tokens ?? null,
   };
 }
 

@@ -33,7 +33,7 @@ export async function loadEnvironment(
   const missing = parsed.env.filter((name) => env[name] === undefined);
   const vanishing = reward.kind === 'exact_match' ? vanishingNotices([...loaded.rows, ...(loaded.trainRows ?? [])]) : [];
   return new AgentEnv<AgentRow>({
-    id: 'agent',
+    id: parsed.name,
     eval: new Dataset(dataset, rows),
     ...(trainRows === undefined ? {} : { train: new Dataset(`${dataset} (train)`, trainRows) }),
     rubric: agentRubric(reward.kind, own),
@@ -45,7 +45,8 @@ export async function loadEnvironment(
     notices: [
       ...(parsed.sandbox === 'none' ? [UNPROTECTED] : []),
       ...(missing.length === 0 ? [] : [`The agent does not get ${missing.join(', ')}, because no such variable is set.`]),
-      ...[...loaded.notices, ...vanishing],
+      ...loaded.notices,
+      ...vanishing,
     ],
     provenance: { ...loaded.provenance, arguments: namedValues(parsed) },
   });

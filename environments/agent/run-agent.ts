@@ -45,7 +45,11 @@ export async function runAgent(options: RunAgentOptions): Promise<ProgramState> 
   const asked = askProgram(command, row);
   const startedAtMs = performance.now();
   const end = await runProgram({
-    ...{ command: asked.command, input: asked.input, folder, env: variables(options), ...args.limits, signal },
+    ...asked,
+    folder,
+    env: variables(options),
+    ...args.limits,
+    signal,
     sandbox: sandboxOf(options, command, args.network ? 'all' : { server: new URL(policy.baseURL).origin }),
   });
   const seconds = (performance.now() - startedAtMs) / 1000;

@@ -123,23 +123,6 @@ export class ModelError extends VfError {
  */
 export type ModelFailure = 'failed' | 'malformed' | 'budget' | 'not_set_up';
 
-/** An agent's program came to no answer. Never a reward of 0, unless its environment says that it is. */
-export class AgentError extends VfError {
-  override readonly name = 'AgentError';
-  readonly reason: AgentFailure;
-
-  constructor(message: string, options: VfErrorOptions & { readonly reason: AgentFailure }) {
-    super(message, options);
-    this.reason = options.reason;
-  }
-}
-
-/**
- * `exit_code`: not 0. `signal`: it was killed. `no_answer`: it printed or wrote none. `no_call`: it never asked the policy. `deadline`, `output`, `memory`: it passed
- * this limit.
- */
-export type AgentFailure = 'exit_code' | 'signal' | 'no_answer' | 'no_call' | 'deadline' | 'output' | 'memory';
-
 /** A reward function threw or returned something that is not a finite number. */
 export class RewardError extends VfError {
   override readonly name = 'RewardError';

@@ -7,7 +7,8 @@ import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/polic
 import { untilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
 import type { AgentResult, Environment } from '../core/environment.ts';
-import { AgentError, EnvironmentError, PromptTooLongError, thrownText, VfError } from '../core/errors.ts';
+import { AgentError } from '../core/agent-error.ts';
+import { EnvironmentError, PromptTooLongError, thrownText, VfError } from '../core/errors.ts';
 import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
 import type { TextSegment } from '../core/rubric.ts';

@@ -3,9 +3,8 @@ import type { PolicyRef, Usage } from '../clients/policy-client.ts';
 import type { Fork } from '../agents/message-graph.ts';
 import type { Row } from '../core/dataset.ts';
 import type { StopCondition, TurnFormat } from '../core/environment.ts';
+import { AgentError, type AgentFailure } from '../core/agent-error.ts';
 import {
-  AgentError,
-  type AgentFailure,
   describeError,
   EnvironmentError,
   ModelError,

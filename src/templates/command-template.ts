@@ -42,6 +42,7 @@ const here = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 /** \`vf-eval ${id} -a '{"seconds": 20}'\` changes one of these arguments. */
 export function loadEnvironment(args: Readonly<Record<string, unknown>> = {}, context: Partial<LoadContext> = {}): Promise<AgentEnv<AgentRow>> {
   const own = {
+    name: '${id}',
     command: ['python3', here('agent.py')],
     dataset: here('test.jsonl'),
     train_dataset: here('train.jsonl'),

@@ -225,7 +225,7 @@ function agentReadme(options: TemplateOptions, { name, asks, dependencies, descr
   const install =
     packages.length === 0
       ? ''
-      : `\n    npm install --prefix ${directory}/${id}${withManifest ? '' : ` ${packages.join(' ')}`}    # the packages of the agent\n`;
+      : `\n    npm install ${withManifest ? `--prefix ${directory}/${id}` : packages.join(' ')}    # the packages of the agent\n`;
   return `# ${id}
 
 The agent is ${name}. It gets a question, can look up notes, and must give one of the golden answers. It asks the policy ${asks}.

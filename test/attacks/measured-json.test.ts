@@ -24,7 +24,8 @@ const READERS: Readonly<Record<string, string>> = {
   'src/execution/process/sandboxed-process.ts': 'frames with a limit of bytes; a reply is text',
   'src/launch/gpu-cards.ts': 'nvidia-smi',
   'src/launch/probe-python.ts': "a program of the package, in the user's Python",
-  'src/files/process-group.ts': 'writes to a log',
+  'src/execution/program/program-sandbox.ts': 'passes bytes on',
+  'src/files/process-group.ts': 'writes to a log, or gives streams to run-program.ts, which bounds them',
   'src/launch/vllm-process.ts': 'asks for a free port',
   'src/pipelines/mcp-server.ts': 'boundedResponse, and JsonBounds over stdio',
   'src/server/environment/openenv/session-socket.ts': 'jsonExcess, in frame-answer.ts',
@@ -41,6 +42,7 @@ const READERS: Readonly<Record<string, string>> = {
 
 /** Modules that call JSON.parse, with what its text is. A text from outside is parsed by `readJson`, `readExactJson`, `jsonOrNull` or a reader of files, which say what is wrong with it. */
 const PARSERS: Readonly<Record<string, string>> = {
+  'environments/agent/answer.ts': "a line of a program's output of bounded length; anything else is no answer",
   'environments/self-play-code/buffer.ts': 'a state of a checkpoint; anything else is refused in one line',
   'environments/self-play-code/graded-object.ts': 'a string that a pattern found in a reply',
   'environments/visual-rag/python-values.ts': 'a literal of a reply, of bounded length',
@@ -48,6 +50,7 @@ const PARSERS: Readonly<Record<string, string>> = {
   'src/clients/openai-chat-stream.ts': 'an event within ReplyBounds',
   'src/clients/vllm-image-probe.ts': 'a string that a pattern found in a bounded reply',
   'src/clients/vllm-tokens-wire.ts': 'a reply within ReplyBounds',
+  'src/templates/agent-template.ts': 'a word of a file that it writes',
   'src/core/json-reply.ts': 'a string that a pattern found in a reply',
   'src/core/read-json.ts': 'the parser of all others',
   'src/core/setting-differences.ts': 'values that this process wrote',

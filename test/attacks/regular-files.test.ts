@@ -34,6 +34,8 @@ const OWN_READERS = [
   'src/files/user-text.ts',
   'src/files/process-group.ts',
   'src/reports/plot/rasterize.ts',
+  // A word of a file that it writes.
+  'src/templates/agent-template.ts',
   'src/server/view/read-page.ts',
   'src/sessions/engine/address-notice.ts',
 ];

@@ -151,10 +151,36 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     symlinkSync(join(root, 'node_modules/@types/node'), join(project, 'node_modules/@types/node'));
     await vfInit(['my-typed-env-2'], project);
     await vfInit(['my-typed-tools', '--tools'], project);
+    // Mastra is not installed here; its long test checks its types too.
+    for (const agent of ['ai-sdk', 'openai-agents', 'langgraph', 'command']) await vfInit([`my-typed-${agent}`, '--agent', agent], project);
+    for (const name of ['ai', '@ai-sdk', '@openai', '@langchain', 'zod'])
+      symlinkSync(join(root, 'node_modules', name), join(project, 'node_modules', name));
     const options = { ...JSON.parse(readFileSync(join(root, 'tsconfig.json'), 'utf8')), include: ['environments'] };
     writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(options));
     expect(await run([join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], project)).toEqual({ code: 0, stdout: '', stderr: '' });
   });
+
+  it.each(['ai-sdk', 'openai-agents', 'langgraph', 'mastra', 'command'] as const)(
+    'writes an agent of the kind %s with a test that passes',
+    async (agent) => {
+      const project = join(folder, `agent-${agent}`);
+      mkdirSync(join(project, 'node_modules'), { recursive: true });
+      for (const name of ['ai', '@openai', '@langchain', 'zod']) symlinkSync(join(root, 'node_modules', name), join(project, 'node_modules', name));
+      symlinkSync(root, join(project, 'node_modules/vf-search'));
+      const made = await vfInit(['my-agent', '--agent', agent], project);
+      expect(made).toMatchObject({ code: 0, stderr: expect.stringMatching(/wrote environment\.ts, agent\./) as string });
+      const install = agent === 'command' ? '' : 'npm install --prefix environments/my-agent\n';
+      expect(made.stdout).toBe(`${install}node ${root}/bin/vf-eval.js my-agent\nnpx tsx --test environments/my-agent/environment.test.ts\n`);
+      const path = join(project, 'environments/my-agent');
+      const own = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { devDependencies: Record<string, string> };
+      const { dependencies = {} } = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as { dependencies?: Record<string, string> };
+      // The versions that are tried here.
+      expect(dependencies).toMatchObject(Object.fromEntries(Object.entries(own.devDependencies).filter(([name]) => name in dependencies)));
+      if (agent === 'mastra') return;
+      const args = ['--conditions=vf-search-source', '--test', 'environments/my-agent/environment.test.ts'];
+      expect(await run(args, project)).toMatchObject({ code: 0, stdout: expect.stringMatching(/pass 1\b/) as string });
+    },
+  );
 
   it('writes no package.json inside the repository, where it would hide the name vf-search', () => {
     const options = { id: 'x', directory: 'environments', kind: 'tags' } as const;
@@ -174,6 +200,8 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
       [['ok', '--dir', 'a-file'], 'a-file is a file'],
       [['ok', '--dir', ''], '--dir needs a value: folder of the environments'],
       [['ok', 'more'], 'vf-init takes one argument, <id>, got 2: ok more'],
+      [['ok', '--agent', 'crew'], '--agent must be one of ai-sdk, openai-agents, langgraph, mastra or command, got "crew"'],
+      [['ok', '--agent', 'ai-sdk', '--tools'], '--tools and --agent exclude each other'],
       [['ok', '--force'], 'Unknown flag --force; vf-init --help lists them all'],
     ] as const) {
       const result = await vfInit(args);

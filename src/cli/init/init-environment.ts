@@ -6,6 +6,7 @@ import { packageRoot } from '../../data/package-root.ts';
 import { ownCommand, shellCommand } from '../../reports/text/own-command.ts';
 import type { CommandContext } from '../command-line.ts';
 import type { AgentKind } from '../../templates/agent-kinds.ts';
+import { agentTemplate } from '../../templates/agent-template.ts';
 import { writeEnvironment } from '../../templates/write-environment.ts';
 
 interface WriteOptions {
@@ -21,10 +22,21 @@ export function initEnvironment(id: string, { dir, tools = false, agent }: Write
   const folder = join(directory, id);
   note(`vf-init: wrote ${names.join(', ')} in ${folder}; next:`);
   const dirFlag = resolve(directory) === resolve('environments') ? [] : ['--env-dir-path', directory];
+  if (agent !== undefined && agent !== 'command') process.stdout.write(`${installCommand(agent, { id, folder, names })}\n`);
   process.stdout.write(`${ownCommand('vf-eval', [id, ...dirFlag])}\n`);
   const test = shellCommand(['npx', 'tsx', '--test', join(folder, 'environment.test.ts')]);
   const install = shellCommand(['npm', 'install', IS_PUBLISHED ? 'vf-search' : packageRoot(), 'tsx']);
   process.stdout.write(`${canResolvePackage() ? '' : `${install} && `}${test}\n`);
+}
+
+/** A folder without a package.json, as in the repository of vf-search, gets no packages of its own. */
+function installCommand(
+  agent: AgentKind,
+  { id, folder, names }: { readonly id: string; readonly folder: string; readonly names: readonly string[] },
+): string {
+  if (names.includes('package.json')) return shellCommand(['npm', 'install', '--prefix', folder]);
+  const packages = Object.entries(agentTemplate(agent, id).dependencies).map(([name, version]) => `${name}@${version}`);
+  return shellCommand(['npm', 'install', ...packages]);
 }
 
 function canResolvePackage(): boolean {

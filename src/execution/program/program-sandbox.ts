@@ -29,6 +29,7 @@ export interface CagedCommand {
 
 /** Of /tmp, which holds what a program does not put into its folder. */
 const TMP_BYTES = 64 * 2 ** 20;
+const SYSTEM = `--ro-bind /usr /usr --ro-bind-try /etc/alternatives /etc/alternatives --size ${TMP_BYTES} --tmpfs /tmp --dir /dev`.split(' ');
 const DEVICES = ['null', 'zero', 'random', 'urandom'].flatMap((name) => ['--dev-bind', `/dev/${name}`, `/dev/${name}`]);
 /** Names of servers and their certificates, for a program that reaches more than one. */
 const NETWORK_FILES = ['resolv.conf', 'hosts', 'nsswitch.conf', 'ssl', 'ca-certificates', 'pki'].flatMap((name) => [
@@ -68,14 +69,17 @@ export function cagedCommand(command: readonly string[], folder: ProgramFolder, 
   const args = [
     ...NAMESPACES,
     ...(network === 'all' ? ['--share-net', ...NETWORK_FILES] : []),
-    ...['--ro-bind', '/usr', '/usr', '--ro-bind-try', '/etc/alternatives', '/etc/alternatives'],
+    ...SYSTEM,
     ...systemLinks(),
-    ...['--size', String(TMP_BYTES), '--tmpfs', '/tmp', '--dir', '/dev', ...DEVICES],
+    ...DEVICES,
     ...read.flatMap((path) => ['--ro-bind', path, path]),
     ...read.flatMap(secretFiles).flatMap((path) => ['--dev-bind', '/dev/null', path]),
     ...[folder.home, folder.tmp].flatMap((path) => ['--bind', path, path]),
     ...(server === null ? [] : ['--ro-bind', folder.socket, folder.socket]),
-    ...['--remount-ro', '/', '--chdir', folder.home],
+    '--remount-ro',
+    '/',
+    '--chdir',
+    folder.home,
   ];
   const filter = systemCallFilter(process.arch, true);
   const seccomp = filter === null ? [] : ['--seccomp', '4'];

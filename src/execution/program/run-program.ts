@@ -75,7 +75,13 @@ async function runCommand({ command, args, filter, processes }: CagedCommand, op
   const mark = crypto.randomUUID();
   const variables = { ...env, HOME: folder.home, TMPDIR: folder.tmp, VF_PROGRAM: mark };
   const group = await ProcessGroup.start({
-    ...{ command, args, env: variables, folder: folder.home, output: 'pipes', fourth: filter, mark: `VF_PROGRAM=${mark}` },
+    command,
+    args,
+    env: variables,
+    folder: folder.home,
+    output: 'pipes',
+    fourth: filter,
+    mark: `VF_PROGRAM=${mark}`,
   }).catch((cause: unknown) => {
     throw new ExecutionError(`No program can be started here`, { cause, endsRun: true });
   });

@@ -36,7 +36,7 @@ describe('readAnswer', () => {
     for (const name of ['large', 'empty']) writeFileSync(join(home, name), '');
     truncateSync(join(home, 'large'), 2 ** 33);
     const read = (file: string) => readAnswer({ file }, { stdout: '', home, mostBytes: 1000 });
-    expect(await Promise.all(['sub/answer.txt', 'own-link'].map(read))).toEqual(Array(2).fill({ answer: 'Paris', output: {} }));
+    expect(await Promise.all(['sub/answer.txt', 'own-link'].map(read))).toEqual(Array.from({ length: 2 }, () => ({ answer: 'Paris', output: {} })));
     for (const [name, why] of [
       ['absent', 'It wrote no file absent.'],
       ['link', 'Its file link is a link out of its folder.'],

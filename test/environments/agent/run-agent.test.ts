@@ -4,7 +4,8 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { parseArguments } from '../../../environments/agent/arguments.ts';
 import { toRow } from '../../../environments/agent/rows.ts';
 import { type ProgramState, runAgent } from '../../../environments/agent/run-agent.ts';
-import { AgentError, RewardError } from '../../../src/core/errors.ts';
+import { AgentError } from '../../../src/core/agent-error.ts';
+import { RewardError } from '../../../src/core/errors.ts';
 import { findCommand } from '../../../src/execution/index.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 import { whyMissing } from '../../execution/missing-executor.ts';
@@ -38,7 +39,10 @@ async function play(code: string, { args = {}, words = [], baseURL = 'http://127
   writeFileSync(script, code);
   const { reward, ...parsed } = parseArguments({ command: ['python3', script, ...words], ...args });
   return await runAgent({
-    ...{ args: parsed, row, env: { PATH, ...env }, signal: new AbortController().signal },
+    args: parsed,
+    row,
+    env: { PATH, ...env },
+    signal: new AbortController().signal,
     command: findCommand(parsed.command, { path: PATH }),
     rewardCommand: reward.kind === 'command' ? findCommand(reward.command, { path: PATH }) : null,
     policy: { name: 'policy', baseURL, apiKey: 'key-of-the-session' },
@@ -118,7 +122,12 @@ describe('runAgent', () => {
   it('ends the run if the program cannot be started', async () => {
     const { reward: _, ...args } = parseArguments({ command: ['x'] });
     const started = runAgent({
-      ...{ args, row, env: {}, signal: new AbortController().signal, rewardCommand: null, command: [join(folder.path, 'gone')] },
+      args,
+      row,
+      env: {},
+      signal: new AbortController().signal,
+      rewardCommand: null,
+      command: [join(folder.path, 'gone')],
       policy: { name: 'p', baseURL: 'http://127.0.0.1:1/v1', apiKey: 'k' },
     });
     await expect(started).rejects.toMatchObject({
@@ -165,7 +174,7 @@ describe.skipIf(missing !== null)(`runAgent in bubblewrap${missing === null ? ''
   it('reaches the policy, and leaves a file as its answer', async () => {
     const { asked, server } = await policy();
     await using _ = server;
-    const code = `${ASKS.replace('print(', "open('answer.txt', 'w').write(")}`;
+    const code = ASKS.replace('print(', "open('answer.txt', 'w').write(");
     const args = { sandbox: 'bubblewrap', answer: { file: 'answer.txt' } };
     expect(await play(code, { args, baseURL: `${server.url}/v1` })).toMatchObject({ answer: 'Paris' });
     expect(asked).toHaveLength(1);

@@ -3,7 +3,15 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/core/errors.ts';
-import { findCommand, neededFolders, openProgramFolder, type ProgramEnd, type ProgramOptions, type ProgramSandbox, runProgram } from '../../../src/execution/index.ts';
+import {
+  findCommand,
+  neededFolders,
+  openProgramFolder,
+  type ProgramEnd,
+  type ProgramOptions,
+  type ProgramSandbox,
+  runProgram,
+} from '../../../src/execution/index.ts';
 import { loopback } from '../../transport/loopback.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 import { whyMissing } from '../missing-executor.ts';
