@@ -6,7 +6,8 @@ import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted
 import { AgentEnv, type AgentOptions } from '../../src/core/agent-env.ts';
 import { Dataset, type Row } from '../../src/core/dataset.ts';
 import type { AgentPolicy } from '../../src/core/environment.ts';
-import { PolicyError } from '../../src/core/errors.ts';
+import { AgentError } from '../../src/core/agent-error.ts';
+import { ExecutionError, ModelError, PolicyError, RewardError } from '../../src/core/errors.ts';
 import { contentText } from '../../src/core/message.ts';
 import { reward, Rubric } from '../../src/core/rubric.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
@@ -153,7 +154,7 @@ describe('an agent', () => {
       async () => Promise.reject(new TypeError('x is undefined')),
       { type: 'EnvironmentError', message: 'x is undefined', source: 'environment' },
     ],
-    ['asks nothing', async () => ({ answer: 'grey' }), { type: 'EnvironmentError', message: /ended without asking the policy/ }],
+    ['asks nothing', async () => ({ answer: 'grey' }), { type: 'AgentError', reason: 'no_call', message: /ended without asking the policy/ }],
     ['returns no object', async () => 'grey' as never, { type: 'EnvironmentError', message: /must return an object/ }],
   ])('that %s has no reward, and its failure by name', async (_, run, error) => {
     const rollout = await play(agent(run), echo);
@@ -164,6 +165,24 @@ describe('an agent', () => {
   it('that fails is scored where its environment says so', async () => {
     const failing = agent(async () => Promise.reject(new Error('gave up')), { failures: 'score' });
     expect(await play(failing, echo)).toMatchObject({ error: null, reward: 0, stop: 'agent_failed', state: { failure: 'gave up' } });
+    const silent = agent(async () => ({ answer: 'grey' }), { failures: 'score' });
+    expect(await play(silent, echo)).toMatchObject({ error: null, reward: 0, stop: 'agent_failed' });
+  });
+
+  it.each([
+    new ExecutionError('python does not exist', { endsRun: true }),
+    new AgentError('its program is gone', { reason: 'exit_code', endsRun: true }),
+    new ModelError('the judge is gone', { role: 'judge' }),
+    new RewardError('the tests do not start'),
+  ])('that fails of what it depends on is never scored: $message', async (error) => {
+    const failing = agent(
+      async ({ policy }) => {
+        await say(policy, asked('a'));
+        throw error;
+      },
+      { failures: 'score' },
+    );
+    expect(await play(failing, echo)).toMatchObject({ reward: null, error: { type: error.name, message: error.message } });
   });
 
   it('whose policy fails has the failure of the policy, whatever the agent made of it', async () => {
