@@ -33,7 +33,7 @@ export interface AgentArguments {
   readonly maxTokens: number | null;
 }
 
-export interface ProgramLimits {
+interface ProgramLimits {
   readonly seconds: number;
   readonly memoryBytes: number;
   readonly outputBytes: number;
@@ -44,7 +44,7 @@ const ID = /^[a-z][a-z\d]*(-[a-z\d]+)*$/;
 /** A name of a variable, of which those of the policy are ours. */
 const NAME = /^[A-Za-z_]\w*$/;
 /** Variables that the environment sets itself. */
-export const OWN_VARIABLES = [
+const OWN_VARIABLES = [
   'OPENAI_BASE_URL',
   'OPENAI_API_KEY',
   'ANTHROPIC_BASE_URL',

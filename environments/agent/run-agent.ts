@@ -7,7 +7,7 @@ import type { AgentArguments } from './arguments.ts';
 import { type AgentRow, askProgram } from './rows.ts';
 
 /** Where the program finds the policy. */
-export interface PolicyAddress {
+interface PolicyAddress {
   readonly name: string;
   /** Ends in `/v1`. */
   readonly baseURL: string;
