@@ -44,16 +44,7 @@ const ID = /^[a-z][a-z\d]*(-[a-z\d]+)*$/;
 /** A name of a variable, of which those of the policy are ours. */
 const NAME = /^[A-Za-z_]\w*$/;
 /** Variables that the environment sets itself. */
-const OWN_VARIABLES = [
-  'OPENAI_BASE_URL',
-  'OPENAI_API_KEY',
-  'ANTHROPIC_BASE_URL',
-  'ANTHROPIC_API_KEY',
-  'VF_MODEL',
-  'VF_PROGRAM',
-  'HOME',
-  'TMPDIR',
-];
+const OWN_VARIABLES = ['OPENAI_BASE_URL', 'OPENAI_API_KEY', 'ANTHROPIC_BASE_URL', 'ANTHROPIC_API_KEY', 'VF_MODEL', 'VF_PROGRAM', 'HOME', 'TMPDIR'];
 
 const isWords = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.length > 0 && value.every((word) => typeof word === 'string' && !word.includes('\0')) && value[0] !== '';
