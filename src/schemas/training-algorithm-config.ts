@@ -96,6 +96,14 @@ export const algorithm = table('How rewards become a gradient.', {
   ),
   epochs: count('Passes over each batch.', 1),
   entropy_coefficient: number('Weight of the entropy bonus. Upstream: 0.001.', 0),
+  branches: choice(
+    ['all', 'longest', 'last'],
+    'The branches that are trained on, of rollouts with several of them (docs/agents.md). longest: the one in which the policy wrote the most tokens, the first of several. last: the last that began. Tokens of other branches have no loss; the reward is that of the whole rollout all the same.',
+  ),
+  branch_weight: choice(
+    ['rollout', 'token'],
+    'rollout: the branches of a rollout count as one sequence with the tokens of all, so that its weight does not grow with their number. token: each branch counts as a sequence of its own. token_mean and sum are the same with both.',
+  ),
   constant_groups: choice(
     ['keep', 'drop'],
     'Scopes whose rewards are all equal; their advantages are 0. `keep`: they count in the divisor of the loss, so that a step moves the policy less the fewer groups inform it (upstream, TRL, verl), and KL and entropy terms train on them. `drop`: they leave the loss and its divisor: one informative group of eight moves the policy as far as eight (DAPO, which refills them: rollouts.max_refills).',

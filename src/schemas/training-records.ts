@@ -5,6 +5,8 @@ import {
   byName,
   choice,
   count,
+  countOrNull,
+  filledText,
   flag,
   json,
   listOf,
@@ -19,6 +21,20 @@ import {
 } from './json-schema.ts';
 import { optionalColumns, optionalTokenColumns, recordColumns, usage } from './rollout-columns.ts';
 import { turnColumns } from './turn-columns.ts';
+
+/** A sequence of a rollout that has several: its part of `ids`, after those of the branches before it. */
+const BranchSchema = object(
+  {
+    /** Its ids; 0 once they were left out. */
+    length: count,
+    /** Its ids before its first own turn. */
+    prompt_length: count,
+    /** The index of the branch that it left; null if it shares no turn with another. */
+    parent: countOrNull,
+  },
+  { role: filledText, reward: number },
+);
+export type WireTrajectoryBranch = XStatic<typeof BranchSchema>;
 
 /** One line of `rollouts/step-000012.jsonl`: a finished or failed rollout. Names are those of `results.jsonl`. */
 export const TrajectorySchema = object(
@@ -43,6 +59,8 @@ export const TrajectorySchema = object(
     /** Its tokens were left out to save space: `ids` and `targets` are empty. */
     thinned: only(true),
     ...optionalTokenColumns,
+    /** The sequences of a rollout that has several. */
+    branches: listOf(BranchSchema),
   },
 );
 export type WireTrajectory = XStatic<typeof TrajectorySchema>;

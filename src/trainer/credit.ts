@@ -9,7 +9,7 @@ import { isDemonstration, type Trajectory } from './trajectory.ts';
 
 /** Log-probs without a gradient of the targets of each sequence, [M_i], under the policy that is trained or the one at the start of the run. NaN if they are not finite. */
 export type LogProbPass = (
-  sequences: readonly Pick<Trajectory, 'ids' | 'targets' | 'images'>[],
+  sequences: readonly Pick<Trajectory, 'ids' | 'targets' | 'images' | 'branches'>[],
   adapter: ForwardOptions['adapter'],
 ) => Promise<readonly Float64Array[]>;
 
@@ -34,7 +34,7 @@ export interface CreditRollout {
   readonly reward: number;
   /** Number of sampled tokens, M; may be 0. */
   readonly tokens: number;
-  /** Its generations, in order. Every sampled token is in one of them. */
+  /** Its generations, in order, one branch after another. Every sampled token is in one of them. */
   readonly turns: readonly CreditTurn[];
   /** β · KL of each token, [M], to be subtracted from its reward. Null unless the credit `needs` penalties and `algorithm.kl.placement` is `reward`. */
   readonly penalties: Float64Array | null;
@@ -122,6 +122,14 @@ export interface TrainingSequence extends Pick<Trajectory, 'ids' | 'images'> {
   readonly referenceLogProbs: Float64Array | null;
   /** The tag that each target is written in. @default unknown */
   readonly kinds?: readonly string[];
+  /** The rollout that it is a branch of. @default it is the whole */
+  readonly branchOf?: {
+    readonly trajectory: Trajectory;
+    /** Its first id among those of the rollout. */
+    readonly start: number;
+  };
+  /** Sequences with the same one count as one sequence, whose length is that of all: the branches of a rollout, unless `algorithm.branch_weight` is `token`. @default it counts by itself */
+  readonly unit?: object;
 }
 
 /** The tag that each target of a trajectory is written in, [M]. */

@@ -7,7 +7,7 @@
 export interface TokenCounts {
   /** Trained tokens. */
   readonly tokens: number;
-  /** Sequences, those without a trained token included. */
+  /** Sequences, those without a trained token included; rollouts, where their branches count as one sequence (`algorithm.branch_weight = "rollout"`). */
   readonly sequences: number;
   /** Sequences with at least one trained token. */
   readonly trainedSequences: number;
@@ -68,6 +68,11 @@ export interface TokenLossBatch {
    * tags. [N] if needed.
    */
   readonly kinds?: readonly string[];
+  /**
+   * Trained tokens of what each sequence counts as in `counts`: those of its rollout in the whole step, over all of its branches. A mean within a sequence divides by it. [B]
+   * @default each sequence counts by itself, with its own tokens
+   */
+  readonly lengths?: Int32Array;
   /** Whose tokens each sequence has: `<example id>/<index>`. [B] @default unknown */
   readonly rolloutIds?: readonly string[];
   /** The role that wrote each sequence. [B] @default one role */

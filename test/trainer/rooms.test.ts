@@ -43,6 +43,7 @@ describe('src/trainer', () => {
       'token-loss.ts',
       'training-observer.ts',
       'training-session.ts',
+      'trajectory-branches.ts',
       'trajectory-source.ts',
       'trajectory.ts',
       'weight-publisher.ts',

@@ -75,11 +75,11 @@ export function newRunAfter(reason: SkipReason | null, { rollouts }: Pick<Traini
   return { why: 'with more tokens per generation', flags: ['--max-tokens', String(2 * maxTokens)] };
 }
 
+/** How a batch becomes optimiser steps. */
+export type SplitOfStep = Pick<TrainingConfig['algorithm'], 'oldLogProbs' | 'minibatches' | 'epochs' | 'branches' | 'branchWeight'>;
+
 /** Says how a batch is split into updates. A supervised batch is one optimiser step. */
-export function splitOfStep(
-  config: Pick<TrainingConfig, 'sft' | 'steps' | 'algorithm'>,
-  step: number,
-): Pick<TrainingConfig['algorithm'], 'oldLogProbs' | 'minibatches' | 'epochs'> {
+export function splitOfStep(config: Pick<TrainingConfig, 'sft' | 'steps' | 'algorithm'>, step: number): SplitOfStep {
   return step <= supervisedSteps(config) ? { ...config.algorithm, minibatches: 1, epochs: 1 } : config.algorithm;
 }
 

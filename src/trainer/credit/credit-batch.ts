@@ -18,6 +18,7 @@ import {
   type TrainingSequence,
 } from '../credit.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
+import { chosenPlaces, chosenTokens } from './branch-sequences.ts';
 import { meanOrNull } from './group-credit.ts';
 import { creditable, penaltyValues, rewardPenalties } from './kl-penalty.ts';
 import { turnsOf } from './rollout-turns.ts';
@@ -58,6 +59,7 @@ export async function creditBatch(credit: Credit, trajectories: readonly Traject
       sequences_dropped: played.filter(({ reward }) => reward !== null).length - finished.length,
       ...penaltyValues(penalties, config.algorithm),
       ...turnFigures(groups.flat(), config),
+      ...branchFigures(groups.flat(), config),
       ...assigned.values,
     },
     constantReason: assigned.constantReason ?? 'the credit of every rollout is 0',
@@ -71,6 +73,17 @@ function turnFigures(rollouts: readonly CreditRollout[], { algorithm }: CreditOp
   if (known.length === 0 && algorithm.advantage.use !== TURN_CREDIT) return {};
   const turns = rollouts.reduce((sum, rollout) => sum + rollout.turns.length, 0);
   return { 'credit/turn_reward_mean': meanOrNull(known), 'credit/turns_rewarded': turns === 0 ? null : known.length / turns };
+}
+
+/** Nothing unless a rollout has several branches. */
+function branchFigures(rollouts: readonly CreditRollout[], { algorithm }: CreditOptions['config']): CreditedBatch['values'] {
+  if (rollouts.every(({ trajectory }) => trajectory.branches === undefined)) return {};
+  const tokens = rollouts.reduce((sum, rollout) => sum + rollout.tokens, 0);
+  const kept = rollouts.reduce(
+    (sum, { trajectory }) => sum + chosenPlaces(trajectory, algorithm.branches).reduce((own, { from, to }) => own + to - from, 0),
+    0,
+  );
+  return { branch_tokens_left_out: tokens === 0 ? null : 1 - kept / tokens };
 }
 
 /** The trajectory, which has a reward, as a credit sees it. */
@@ -104,10 +117,12 @@ function sequenceOf(rollout: CreditRollout, advantage: Advantage, { algorithm, r
   let isTrained: ((token: number) => boolean) | null = null;
   if (typeof advantage === 'number') perToken.fill(factor * advantage);
   else if (advantage instanceof Float64Array) for (const [t, value] of advantage.entries()) perToken[t] = factor * value;
-  else {
-    for (const [i, { start, end }] of turns.entries()) perToken.fill(factor * (advantage[i] ?? NaN), start, end);
-    if (advantage.includes(null)) isTrained = (token) => !Number.isNaN(perToken[token]);
-  }
+  else for (const [i, { start, end }] of turns.entries()) perToken.fill(factor * (advantage[i] ?? NaN), start, end);
+  // A turn or a branch that is left out.
+  if (perToken.some(Number.isNaN)) isTrained = (token) => !Number.isNaN(perToken[token]);
   if (rollouts.truncated === 'mask' && trajectory.isTruncated) isTrained = () => false;
+  const inChosen = chosenTokens(trajectory, algorithm.branches);
+  const isKept = isTrained;
+  if (inChosen !== null) isTrained = (token) => inChosen(token) && (isKept?.(token) ?? true);
   return trainingSequence(trajectory, perToken, isTrained);
 }

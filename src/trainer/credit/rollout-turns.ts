@@ -1,5 +1,5 @@
 /** The turns of a trajectory: which of its sampled tokens one generation gave, and what the environment answered. */
-import type { CreditTurn } from '../credit.ts';
+import type { CreditTurn, TrainingSequence } from '../credit.ts';
 import { stretches } from '../../schemas/turn-columns.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
 
@@ -21,22 +21,26 @@ type PlayedTurns = Pick<Trajectory, 'targets' | 'segments' | 'turnTokens' | 'tur
 export interface TokenPlace {
   /** Number of its turn, from 0. */
   readonly turn: number;
-  /** Its index in the whole sequence. */
+  /** Its index in the whole sequence: in its branch, if the rollout has several. */
   readonly position: number;
   /** Its index among the sampled tokens of its turn. */
   readonly inTurn: number;
 }
 
-/** One per target, which may be fewer than those of the trajectory. */
-export function tokenPlaces({ trajectory, targets }: { readonly trajectory: Trajectory; readonly targets: Int32Array }): readonly TokenPlace[] {
+/** One per target, which may be fewer than those of the trajectory. The turns of a branch are numbered in its rollout. */
+export function tokenPlaces({ trajectory, targets, branchOf }: PlacedTargets): readonly TokenPlace[] {
+  const whole = branchOf?.trajectory ?? trajectory;
+  const first = branchOf?.start ?? 0;
   const all = new Map<number, TokenPlace>();
-  for (const [turn, { start, end }] of (isDemonstration(trajectory) ? [{ start: 0, end: trajectory.targets.length }] : turnsOf(trajectory)).entries())
+  for (const [turn, { start, end }] of (isDemonstration(whole) ? [{ start: 0, end: whole.targets.length }] : turnsOf(whole)).entries())
     for (let token = start; token < end; token++) {
-      const position = trajectory.targets[token]!;
+      const position = whole.targets[token]! - first;
       all.set(position, { turn, position, inTurn: token - start });
     }
   return Array.from(targets, (position) => all.get(position)!);
 }
+
+type PlacedTargets = Pick<TrainingSequence, 'trajectory' | 'targets' | 'branchOf'>;
 
 /** The text of each turn, and of what the environment added before the next. */
 function textsOf(segments: Trajectory['segments']): { readonly text: string; observation: string | null }[] {

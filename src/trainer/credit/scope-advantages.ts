@@ -19,6 +19,8 @@ export interface ScopeMember {
   readonly reward: number;
   /** Number of its trained tokens. */
   readonly tokens: number;
+  /** Its weight among rollouts, if it is one of several parts of a rollout. @default 1 */
+  readonly share?: number;
 }
 
 /** Mean and variance, and how many rollouts or tokens they stand for. Merged over batches by `mergeMoments`. */
@@ -47,7 +49,7 @@ const WHITENING_EPSILON = 1e-8;
 export function scopeAdvantages(members: readonly ScopeMember[], config: ScopeConfig, earlier: Moments | null = null): ScopeAdvantages {
   const wrong = members.find(({ reward }) => !Number.isFinite(reward));
   if (wrong) throw new RewardError(`A rollout of ${members.length} has the reward ${wrong.reward}. Rewards must be finite.`);
-  const weights = members.map(({ tokens }) => (config.weighting === 'token' ? tokens : 1));
+  const weights = members.map(({ tokens, share = 1 }) => (config.weighting === 'token' ? tokens : share));
   const own = momentsOf(members, weights);
   // Rewards that reach 1e154 and more cannot be compared, and must not spoil the moments of later batches.
   if (!Number.isFinite(own.squares)) {
@@ -55,7 +57,8 @@ export function scopeAdvantages(members: readonly ScopeMember[], config: ScopeCo
     return { advantages: zeros, std: Infinity, isConstant: false, moments: earlier ?? { count: 0, mean: 0, squares: 0 } };
   }
   const moments = earlier === null ? own : mergeMoments(earlier, own);
-  const isConstant = members.length < 2 || members.every(({ reward }) => reward === members[0]!.reward);
+  const isAlone = members.reduce((rollouts, { share = 1 }) => rollouts + share, 0) < 1.5;
+  const isConstant = isAlone || members.every(({ reward }) => reward === members[0]!.reward);
   const degrees = config.std === 'population' ? moments.count : Math.max(moments.count - 1, 1);
   const variance = degrees === 0 ? 0 : moments.squares / degrees;
   const std = Math.sqrt(variance);

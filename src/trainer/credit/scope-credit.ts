@@ -1,6 +1,7 @@
 /**
  * Compares all rollouts of a batch that share a role and task, a role, or just the batch (REINFORCE++, arXiv 2501.03262; self-play), optionally with the
- * statistics of earlier batches, which the checkpoint holds. With scope `none` the reward itself is the advantage.
+ * statistics of earlier batches, which the checkpoint holds. With scope `none` the reward itself is the advantage. A rollout counts once in each scope, whatever its number of
+ * branches: those with roles of their own (where the scope reads roles), or with rewards of their own, are compared one by one and share its weight.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,9 +10,11 @@ import { readRegularFile } from '../../files/regular-file.ts';
 import { ResultsError } from '../../core/errors.ts';
 import { byName, closed, number } from '../../schemas/json-schema.ts';
 import { parseWire } from '../../schemas/results.ts';
-import type { Advantage, Credit, CreditAssignment, CreditBatch, CreditRollout } from '../credit.ts';
+import type { Credit, CreditAssignment, CreditBatch } from '../credit.ts';
+import { hasBranchRewards, hasBranchRoles } from '../trajectory-branches.ts';
+import { type CreditPart, PartAdvantages, populations } from './credit-parts.ts';
 import { type CreditConfig, meanOrNull, scopeKey } from './group-credit.ts';
-import { decayMoments, type Moments, scopeAdvantages } from './scope-advantages.ts';
+import { decayMoments, type Moments, scopeAdvantages, type ScopeMember } from './scope-advantages.ts';
 
 const FILE = 'credit.json';
 const CONSTANT = {
@@ -37,9 +40,14 @@ export class ScopeCredit implements Credit {
   assign({ groups }: CreditBatch): CreditAssignment {
     const { algorithm } = this.#config;
     const { scope } = algorithm.advantage;
-    const advantages = new Map<CreditRollout, Advantage>();
+    const advantages = new PartAdvantages();
     const deviations: number[] = [];
-    const scopes = Map.groupBy(groups.flat(), ({ trajectory }) => scopeKey(scope, trajectory));
+    const isByRole = scope === 'role' || scope === 'role_task';
+    const scopes = populations(
+      groups.flat(),
+      ({ trajectory }) => hasBranchRewards(trajectory) || (isByRole && hasBranchRoles(trajectory)),
+      (of) => scopeKey(scope, of),
+    );
     let constant = 0;
     for (const [key, members] of scopes) {
       const credited = this.#credit(key, members);
@@ -51,7 +59,7 @@ export class ScopeCredit implements Credit {
       members.forEach((member, i) => advantages.set(member, credited.advantages[i]!));
     }
     return {
-      advantages: groups.map((members) => members.map((member) => advantages.get(member) ?? null)),
+      advantages: groups.map((members) => members.map((member) => advantages.of(member))),
       values: { group_reward_std: meanOrNull(deviations), groups: scopes.size, groups_constant: constant, groups_too_small: 0 },
       constantReason: CONSTANT[scope],
     };
@@ -69,15 +77,18 @@ export class ScopeCredit implements Credit {
     this.#moments = new Map(Object.entries(parsed.value));
   }
 
-  #credit(key: string, members: readonly CreditRollout[]) {
+  #credit(key: string, members: readonly CreditPart[]) {
     const { algorithm, rollouts } = this.#config;
     const { scope, weighting, std, epsilon, decay } = algorithm.advantage;
     const returns = members.map((member) => tokenReturns(member, weighting));
     const earlier = this.#moments.get(key) ?? null;
-    const scored = returns.map((own, i) => (weighting === 'token' ? runs(own) : [{ reward: own[0]!, tokens: members[i]!.tokens }]));
+    const scored = returns.map((own, i) => {
+      const { tokens, share } = members[i]!;
+      return weighting === 'token' ? runs(own) : [{ reward: own[0]!, tokens, share }];
+    });
     const isMasked = members.map(({ trajectory }) => rollouts.truncated === 'mask' && trajectory.isTruncated);
     // A mean over tokens is taken over trained tokens: those of a masked rollout take no part in it, although their rewards are credited.
-    const compared = scored.flatMap((own, i) => (isMasked[i] ? own.map(({ reward }) => ({ reward, tokens: 0 })) : own));
+    const compared = scored.flatMap((own, i) => (isMasked[i] ? own.map((run) => ({ ...run, tokens: 0 })) : own));
     const { advantages, moments, isConstant, std: deviation } = scopeAdvantages(compared, { weighting, std, epsilon }, earlier);
     if (scope === 'none') return { advantages: returns.map((own, i) => own.subarray(0, members[i]!.tokens)), std: deviation, isConstant: false };
     if (decay > 0) this.#moments.set(key, decayMoments(moments, decay));
@@ -96,7 +107,7 @@ export class ScopeCredit implements Credit {
  * The return of each token before the comparison, [M]: the reward minus the penalties from this token on (`token`, as in REINFORCE++), or minus
  * all of them. With `sequence` a rollout without tokens has one entry, so that its reward counts.
  */
-function tokenReturns({ reward, tokens, penalties }: CreditRollout, weighting: 'sequence' | 'token'): Float64Array {
+function tokenReturns({ reward, tokens, penalties }: CreditPart, weighting: 'sequence' | 'token'): Float64Array {
   const returns = new Float64Array(weighting === 'token' ? tokens : Math.max(tokens, 1)).fill(reward);
   if (penalties === null) return returns;
   let later = 0;
@@ -108,8 +119,8 @@ function tokenReturns({ reward, tokens, penalties }: CreditRollout, weighting: '
 }
 
 /** Equal neighbours together: without penalties a rollout is one run. */
-function runs(values: Float64Array): { reward: number; tokens: number }[] {
-  const found: { reward: number; tokens: number }[] = [];
+function runs(values: Float64Array): (ScopeMember & { tokens: number })[] {
+  const found: (ScopeMember & { tokens: number })[] = [];
   for (const reward of values) {
     const last = found.at(-1);
     if (last?.reward === reward) last.tokens++;

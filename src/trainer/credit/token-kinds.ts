@@ -1,4 +1,5 @@
 /** The tag that each sampled token of a trajectory is written in, such as a thought, a search call or an answer. */
+import { sequencesOf } from '../trajectory-branches.ts';
 import type { Trajectory } from '../trajectory.ts';
 import { turnsOf } from './rollout-turns.ts';
 
@@ -16,6 +17,10 @@ const OPENING_TOKENS = 8;
  * @param spelling the bytes of a token, each as a character: tags are ASCII, and a character may be split over several tokens
  */
 export function tokenKinds(trajectory: Trajectory, spelling: (id: number) => string): readonly string[] {
+  return sequencesOf(trajectory).flatMap((sequence) => kindsIn(sequence, spelling));
+}
+
+function kindsIn(trajectory: Trajectory, spelling: (id: number) => string): readonly string[] {
   const { ids, targets } = trajectory;
   const spelled = (tokens: Int32Array) => Array.from(tokens, (id) => spelling(id));
   return turnsOf(trajectory).flatMap(({ start, end }) => {

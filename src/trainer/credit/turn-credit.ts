@@ -6,11 +6,12 @@
  * - `sum` (`aae`): the advantage of R, plus `turn_weight` times that of r_k among the rollouts that have a reward in the same turn.
  * A turn that no other rollout of its scope reached is compared with nothing, so its own part is 0.
  */
-import { ConfigError } from '../../core/errors.ts';
+import { ConfigError, TrainingError } from '../../core/errors.ts';
 import { suggestion } from '../../core/closest-name.ts';
 import { closed } from '../../schemas/json-schema.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 import type { Credit, CreditAssignment, CreditBatch, CreditRollout } from '../credit.ts';
+import { hasBranchRewards } from '../trajectory-branches.ts';
 import { withConstantGroups } from './constant-groups.ts';
 import { groupAdvantages } from './group-advantages.ts';
 import { type CreditConfig, scopeKey } from './group-credit.ts';
@@ -63,6 +64,11 @@ function turnArgs(given: Readonly<Record<string, unknown>>): TurnArgs {
 
 function assigned({ groups }: CreditBatch, args: TurnArgs, { algorithm: { advantage } }: CreditConfig): CreditAssignment {
   const { scope } = advantage;
+  const rewarded = groups.flat().find(({ trajectory }) => hasBranchRewards(trajectory));
+  if (rewarded !== undefined)
+    throw new TrainingError(
+      `The environment gave branches of the rollout ${rewarded.trajectory.rolloutId} rewards of their own, which the credit turns does not read. Set algorithm.advantage.use = "outcome", which compares them by role`,
+    );
   const advantages = new Map<CreditRollout, readonly number[] | null>();
   const compared = (values: readonly number[]) =>
     scope === 'none' ? values : groupAdvantages(values, { ...advantage, singleton: 'zero' }).advantages;

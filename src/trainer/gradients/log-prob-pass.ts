@@ -2,6 +2,7 @@
 import { GradientError } from '../../core/errors.ts';
 import type { LogProbPass } from '../credit.ts';
 import type { ForwardOptions, GradientComputation } from '../gradient-backend.ts';
+import { type TokenPart, tokenParts } from '../trajectory-branches.ts';
 import { type MicroBatch, microBatchOf, packBatches } from './pack-batches.ts';
 import type { TokenBudget } from './token-budget.ts';
 
@@ -13,9 +14,22 @@ export interface PassOptions {
   readonly signal: AbortSignal;
 }
 
-/** Log-probs of the targets of each sequence, [M_i]; empty if a sequence has none, NaN if they are not finite. */
+/** Log-probs of the targets of each sequence, [M_i], of all of its branches; empty if a sequence has none, NaN if they are not finite. */
 export async function logProbPass(
   sequences: Parameters<LogProbPass>[0],
+  adapter: ForwardOptions['adapter'],
+  options: PassOptions,
+): Promise<Float64Array[]> {
+  const parts = sequences.map(tokenParts);
+  const found = (await passOver(parts.flat(), adapter, options)).values();
+  return parts.map((own) => {
+    const values = own.map(() => found.next().value!);
+    return values.length === 1 ? values[0]! : Float64Array.from(values.flatMap((each) => [...each]));
+  });
+}
+
+async function passOver(
+  sequences: readonly TokenPart[],
   adapter: ForwardOptions['adapter'],
   { backend, budget, temperature, signal }: PassOptions,
 ): Promise<Float64Array[]> {

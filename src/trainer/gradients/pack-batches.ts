@@ -1,9 +1,6 @@
 /** Packs whole sequences into micro-batches without padding, as many as the token budget allows. */
 import type { PackedBatch } from '../gradient-backend.ts';
-import type { Trajectory } from '../trajectory.ts';
-
-/** Token ids, the tokens among them whose log-prob is wanted (from 1, at least one), and the images. */
-type Packable = Pick<Trajectory, 'ids' | 'targets' | 'images'>;
+import type { TokenPart } from '../trajectory-branches.ts';
 
 /** A micro-batch. Sequence `members[i]` has targets `[targetOffsets[i], targetOffsets[i + 1])`. */
 export interface MicroBatch {
@@ -17,7 +14,7 @@ export interface MicroBatch {
  * First-fit decreasing: micro-batches are nearly full and depend only on the lengths. A sequence longer than the budget gets its own micro-batch, since
  * it cannot be split; whether it fits in memory shows in the backend.
  */
-export function packBatches(sequences: readonly Packable[], maxTokens: number, temperature: number): MicroBatch[] {
+export function packBatches(sequences: readonly TokenPart[], maxTokens: number, temperature: number): MicroBatch[] {
   const order = sequences.map((_, i) => i).toSorted((a, b) => sequences[b]!.ids.length - sequences[a]!.ids.length || a - b);
   const bins: { members: number[]; tokens: number }[] = [];
   for (const member of order) {
@@ -32,8 +29,8 @@ export function packBatches(sequences: readonly Packable[], maxTokens: number, t
   return bins.map(({ members }) => microBatchOf(sequences, members, temperature));
 }
 
-/** The sequences `members` in one micro-batch, in this order. */
-export function microBatchOf(sequences: readonly Packable[], members: readonly number[], temperature: number): MicroBatch {
+/** The sequences `members` in one micro-batch, in this order. Each has at least one target, and none at its first token. */
+export function microBatchOf(sequences: readonly TokenPart[], members: readonly number[], temperature: number): MicroBatch {
   const packed = members.map((member) => sequences[member]!);
   const offsets = runningSum(packed.map(({ ids }) => ids.length));
   const targetOffsets = runningSum(packed.map(({ targets }) => targets.length));

@@ -3,6 +3,7 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { byGroup } from '../credit.ts';
 import { TURN_CREDIT } from '../credit/turn-credit.ts';
 import type { SkipReason } from '../skip-reason.ts';
+import { comparedRewards } from '../trajectory-branches.ts';
 import { isDemonstration, isFinished, isUnplayed, type Trajectory } from '../trajectory.ts';
 
 /** @param reason of the update; one that is not about rewards stays */
@@ -18,7 +19,7 @@ function rewardReason(reason: SkipReason, trajectories: readonly Trajectory[], {
   if (reason.kind === 'not_finite') return tooLarge(rollouts) ?? reason;
   if (reason.kind === 'no_gradient' || reason.kind === 'too_small') return tooAlike(rollouts) ?? reason;
   if (reason.kind !== 'constant' || rollouts.length === 0) return reason;
-  const compared = (scope === 'group' ? byGroup(rollouts) : [rollouts]).map((members) => members.flatMap((each) => each.reward ?? []));
+  const compared = (scope === 'group' ? byGroup(rollouts) : [rollouts]).flatMap(comparedRewards);
   const least = scope === 'none' ? 1 : 2;
   if (compared.every((rewards) => rewards.length < least)) return tooFew(rollouts, scope) ?? reason;
   const largest = compared

@@ -35,19 +35,32 @@ export function takes({ on, roles }: LossTerm, { isDemonstration, trajectory }: 
   return (on === 'demonstrations') === isDemonstration && (roles === null || roles.includes(trajectory.role));
 }
 
-/** Sizes of the whole step for a term: its divisor. */
-export function termCounts(term: LossTerm, sequences: readonly TrainingSequence[]): TokenCounts {
+/** Sizes of the whole step for a term. */
+export interface TermCounts {
+  /** Its divisor. */
+  readonly counts: TokenCounts;
+  /** Trained tokens by what counts as one sequence; null if every sequence counts by itself. */
+  readonly lengths: ReadonlyMap<object, number> | null;
+}
+
+export function termCounts(term: LossTerm, sequences: readonly TrainingSequence[]): TermCounts {
   const own = sequences.filter((sequence) => takes(term, sequence));
-  return countLengths(
-    own.map(({ targets }) => targets.length),
-    own.map(({ trajectory }) => trajectory.role),
-  );
+  const each = own.map(({ targets }) => targets.length);
+  const roles = own.map(({ trajectory }) => trajectory.role);
+  if (own.every(({ unit }) => unit === undefined)) return { counts: countLengths(each, roles), lengths: null };
+  const lengths = new Map<object, number>();
+  for (const [i, sequence] of own.entries()) {
+    const unit = sequence.unit ?? sequence;
+    lengths.set(unit, (lengths.get(unit) ?? 0) + each[i]!);
+  }
+  const { tokensByRole } = countLengths(each, roles);
+  return { counts: { ...countLengths([...lengths.values()]), ...(tokensByRole && { tokensByRole }) }, lengths };
 }
 
 /** @param counts of each term, over the whole optimiser step */
 export function evaluateTerms(
   terms: readonly LossTerm[],
-  counts: readonly TokenCounts[],
+  counts: readonly TermCounts[],
   members: readonly TrainingSequence[],
   forwarded: Forwarded,
 ): Evaluated {
@@ -59,7 +72,8 @@ export function evaluateTerms(
   for (const [place, term] of terms.entries()) {
     const own = [...members.keys()].filter((i) => takes(term, members[i]!));
     if (own.length === 0 || term.weight === 0) continue;
-    const value = term.loss.evaluate(batchOf(term, own, members, forwarded), counts[place]!);
+    const { counts: divisor, lengths } = counts[place]!;
+    const value = term.loss.evaluate({ ...batchOf(term, own, members, forwarded), ...lengthColumn(lengths, own, members) }, divisor);
     loss += term.weight * value.loss;
     addAt(own, offsets, term.weight, value.gradient, gradient);
     if (value.dEntropy !== undefined && dEntropy !== null) addAt(own, offsets, term.weight, value.dEntropy, dEntropy);
@@ -102,6 +116,12 @@ function batchOf(
     ...placeColumns(needs, own, members),
     ...(needs.entropy === true && entropy !== null ? { entropy: column((_, i) => entropy.subarray(offsets[i], offsets[i + 1])) } : {}),
   };
+}
+
+/** Only where branches of a rollout count as one sequence. */
+function lengthColumn(lengths: TermCounts['lengths'], own: readonly number[], members: readonly TrainingSequence[]): Pick<TokenLossBatch, 'lengths'> {
+  if (lengths === null) return {};
+  return { lengths: Int32Array.from(own, (i) => lengths.get(members[i]!.unit ?? members[i]!)!) };
 }
 
 /** The columns that say where a token stands; only those that the loss needs. */

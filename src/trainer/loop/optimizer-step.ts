@@ -6,8 +6,8 @@ import { GradientError } from '../../core/errors.ts';
 import type { TrainingSequence } from '../credit.ts';
 import type { AdamOptions } from '../../core/adam-options.ts';
 import { mergeLossMetrics } from '../losses/loss-metrics.ts';
-import type { LossTerm, TokenCounts } from '../token-loss.ts';
-import { type Evaluated, evaluateTerms, takes, termCounts, type TermValues } from './evaluate-terms.ts';
+import type { LossTerm } from '../token-loss.ts';
+import { type Evaluated, evaluateTerms, takes, type TermCounts, termCounts, type TermValues } from './evaluate-terms.ts';
 import { halves, type PassOptions } from '../gradients/log-prob-pass.ts';
 import { type MicroBatch, microBatchOf, packBatches } from '../gradients/pack-batches.ts';
 import type { PhaseClock } from './phase-clock.ts';
@@ -105,7 +105,7 @@ function needsForward(sequence: TrainingSequence, term: LossTerm): boolean {
 /** Accumulates all gradients of the step; restarts with smaller micro-batches if memory runs out. */
 async function accumulate(
   sequences: readonly TrainingSequence[],
-  counts: readonly TokenCounts[],
+  counts: readonly TermCounts[],
   options: OptimizerStepOptions,
 ): Promise<OptimizerStep> {
   const { backend, budget, temperature } = options;
@@ -150,7 +150,7 @@ const DROPPED: MicroStep = {
 async function microStep(
   micro: MicroBatch,
   sequences: readonly TrainingSequence[],
-  counts: readonly TokenCounts[],
+  counts: readonly TermCounts[],
   options: OptimizerStepOptions,
 ): Promise<MicroStep> {
   const { backend, terms, version, temperature, timer, signal } = options;

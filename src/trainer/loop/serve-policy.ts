@@ -7,6 +7,7 @@ import { probePrompt } from '../publisher/probe-prompt.ts';
 import type { ProbeText, ProbeTexts, Published, ServedPolicy } from '../publisher/served-policy.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { TrajectorySource } from '../trajectory-source.ts';
+import { tokenParts } from '../trajectory-branches.ts';
 import type { Trajectory } from '../trajectory.ts';
 import type { Evaluation } from './evaluation.ts';
 import type { Progress } from './progress.ts';
@@ -69,9 +70,12 @@ export async function probeTexts(
   { session, run, signal }: Pick<Serving, 'session' | 'run' | 'signal'>,
   batch: readonly Trajectory[],
 ): Promise<ProbeTexts> {
-  const trained = batch.filter(({ targets }) => targets.length > 0).toSorted((a, b) => a.ids.length - b.ids.length);
+  const trained = batch
+    .flatMap(tokenParts)
+    .filter(({ targets }) => targets.length > 0)
+    .toSorted((a, b) => a.ids.length - b.ids.length);
   const pictured = trained.map(behindImages).find(({ targets }) => targets.length > 0);
-  const text = trained.find((trajectory) => !hasImages(trajectory)) ?? trained.map(beforeImages).find(({ targets }) => targets.length > 0);
+  const text = trained.find((part) => !hasImages(part)) ?? trained.map(beforeImages).find(({ targets }) => targets.length > 0);
   return {
     text: text ?? (await promptProbe(session, run.environment, signal)),
     ...(pictured === undefined ? {} : { pictured }),

@@ -1,10 +1,11 @@
 /** Updates the policy on a credited batch: computes old and reference log-probs, then runs epochs of optimiser steps over minibatches of whole groups. */
-import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { CreditedBatch, TrainingSequence } from '../credit.ts';
 import type { AdamOptions } from '../../core/adam-options.ts';
 import type { SkipReason } from '../skip-reason.ts';
 import type { LossTerm } from '../token-loss.ts';
 import { mergeLossMetrics } from '../losses/loss-metrics.ts';
+import type { SplitOfStep } from '../config/training-schedule.ts';
+import { branchSequences } from '../credit/branch-sequences.ts';
 import { LOSS_PREFIX, MAIN_LOSS_METRICS } from '../records/metrics.ts';
 import { takes } from './evaluate-terms.ts';
 import { logProbPass, type PassOptions } from '../gradients/log-prob-pass.ts';
@@ -14,7 +15,7 @@ import type { PhaseClock } from './phase-clock.ts';
 import type { MeasuredSequence } from './update-shift.ts';
 
 export interface UpdateOptions extends PassOptions {
-  readonly algorithm: Pick<TrainingConfig['algorithm'], 'oldLogProbs' | 'minibatches' | 'epochs'>;
+  readonly algorithm: SplitOfStep;
   readonly adam: AdamOptions;
   /** Version of the backend's weights. */
   readonly version: number;
@@ -44,7 +45,7 @@ export interface PolicyUpdate {
 
 export async function updatePolicy(work: CreditedBatch, losses: readonly LossTerm[], options: UpdateOptions): Promise<PolicyUpdate> {
   const { algorithm, adam, timer, version } = options;
-  const { groups } = work;
+  const groups = work.groups.map((group) => group.flatMap((sequence) => branchSequences(sequence, algorithm)));
   const minibatches = intoMinibatches(groups, algorithm.minibatches);
   const sequences = groups.flat();
   const needs = {

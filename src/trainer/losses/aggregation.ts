@@ -17,7 +17,10 @@ export type Aggregation =
   /** Σ l / (sequences · maxTokens), counting empty sequences: Dr. GRPO (arXiv 2503.20783). */
   | { readonly kind: 'constant'; readonly maxTokens: number };
 
-/** Factor of each token loss in a sequence with `length` trained tokens. `counts` are those of the whole step. */
+/**
+ * Factor of each token loss in a sequence with `length` trained tokens. `counts` are those of the whole step. A branch that counts as a part of its rollout has the length of the
+ * rollout, and `counts` then has rollouts for sequences: so a rollout has the weight that it would have as one sequence with the same tokens.
+ */
 export function tokenWeight(aggregation: Aggregation, length: number, counts: TokenCounts): number {
   const isMeanWithin = aggregation.kind === 'sequence_mean' && aggregation.within === 'mean';
   return 1 / (divisor(aggregation, counts) * (isMeanWithin ? Math.max(length, 1) : 1));

@@ -4,7 +4,7 @@
  */
 import { type Aggregation, tokenWeight } from './aggregation.ts';
 import { meanMetric } from './loss-metrics.ts';
-import { checkLayout } from './token-counts.ts';
+import { checkLayout, lengthOf } from './token-counts.ts';
 import { checkColumns, type LossNeeds, type TokenLoss } from '../token-loss.ts';
 
 const NEEDS: LossNeeds = { old: false, reference: false, sampler: false };
@@ -17,13 +17,13 @@ export function nllLoss(aggregation: Aggregation): TokenLoss {
     evaluate(batch, counts) {
       const { offsets, logProbs, advantages } = batch;
       checkColumns(NEEDS, batch);
-      checkLayout(offsets, logProbs.length, counts);
+      checkLayout(batch, counts);
       const gradient = new Float64Array(logProbs.length);
       let [loss, sum] = [0, 0];
       for (let i = 0; i < offsets.length - 1; i++) {
         const [start, end] = [offsets[i]!, offsets[i + 1]!];
         if (start === end) continue;
-        const weight = tokenWeight(aggregation, end - start, counts);
+        const weight = tokenWeight(aggregation, lengthOf(batch, i), counts);
         for (let t = start; t < end; t++) {
           gradient[t] = -weight * advantages[t]!;
           loss += gradient[t]! * logProbs[t]!;

@@ -7,7 +7,7 @@ import { type Aggregation, tokenWeight } from './aggregation.ts';
 import { addKlGradient, type KlConfig } from './kl.ts';
 import { RatioSums } from './ratio-sums.ts';
 import { correctionWeights, type SamplerCorrection } from './sampler-correction.ts';
-import { checkLayout } from './token-counts.ts';
+import { checkLayout, lengthOf } from './token-counts.ts';
 import { checkColumns, type LossNeeds, type TokenCounts, type TokenLoss, type TokenLossBatch, type TokenLossValue } from '../token-loss.ts';
 
 export type Objective =
@@ -60,7 +60,7 @@ export function ratioLoss(config: RatioLossConfig): TokenLoss {
     ignoresZeroAdvantages: config.kl === null && needs.entropy === false,
     evaluate(batch, counts) {
       checkColumns(needs, batch);
-      checkLayout(batch.offsets, batch.logProbs.length, counts);
+      checkLayout(batch, counts);
       return evaluate(config, batch as Columns, counts);
     },
   };
@@ -81,7 +81,7 @@ function evaluate(config: RatioLossConfig, batch: Columns, counts: TokenCounts):
     const [start, end] = [offsets[i]!, offsets[i + 1]!];
     const length = end - start;
     if (length === 0) continue;
-    const sequence = { start, end, weight: tokenWeight(config.aggregation, length, counts) };
+    const sequence = { start, end, weight: tokenWeight(config.aggregation, lengthOf(batch, i), counts) };
     sums.tokens += length;
     sums.sequences++;
     const logRatio = tokenRatios(config.logRatioClamp ?? Infinity, batch, sequence, ratios, sums);

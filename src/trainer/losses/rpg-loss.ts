@@ -4,7 +4,7 @@
  */
 import { type Aggregation, tokenWeight } from './aggregation.ts';
 import { meanMetric } from './loss-metrics.ts';
-import { checkLayout } from './token-counts.ts';
+import { checkLayout, lengthOf } from './token-counts.ts';
 import { checkColumns, type LossMetrics, type LossNeeds, type TokenCounts, type TokenLoss } from '../token-loss.ts';
 
 /** A number for all roles, or one per role. */
@@ -37,7 +37,7 @@ export function rpgLoss(config: RpgLossConfig): TokenLoss {
     evaluate(batch, counts) {
       const { offsets, logProbs, advantages, roles } = batch;
       checkColumns(NEEDS, batch);
-      checkLayout(offsets, logProbs.length, counts);
+      checkLayout(batch, counts);
       const old = batch.oldLogProbs!;
       const gradient = new Float64Array(logProbs.length);
       const sums = new Map<string, RoleSums>();
@@ -48,7 +48,7 @@ export function rpgLoss(config: RpgLossConfig): TokenLoss {
         const role = roles?.[i] ?? '';
         const own = sums.get(role) ?? { tokens: 0, ratio: 0, logRatio: 0, min: Infinity, max: -Infinity };
         sums.set(role, own);
-        const [b, scale] = [valueOf(beta, role, 'beta'), valueOf(lambda, role, 'weight') * divided(config, end - start, role, counts)];
+        const [b, scale] = [valueOf(beta, role, 'beta'), valueOf(lambda, role, 'weight') * divided(config, lengthOf(batch, i), role, counts)];
         const clamped = (t: number) => Math.min(Math.max(logProbs[t]! - old[t]!, -limit), limit);
         let mean = 0;
         for (let t = start; t < end; t++) mean += clamped(t) / (end - start);

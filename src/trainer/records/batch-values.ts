@@ -2,6 +2,7 @@
 import { estimate } from '../../core/statistics.ts';
 import type { CreditedBatch, TrainingSequence } from '../credit.ts';
 import { RUBRIC_PREFIX, STOP_PREFIX, TASK_PREFIX } from './metrics.ts';
+import { sequencesOf, tokenParts } from '../trajectory-branches.ts';
 import { isDemonstration, isFinished, isUnplayed, POLICY_ROLE, type Trajectory } from '../trajectory.ts';
 import type { TrajectoryBatch } from '../trajectory-source.ts';
 
@@ -12,7 +13,7 @@ export function batchValues(batch: TrajectoryBatch, { groups, values }: Credited
   const demonstrations = sequences.filter((sequence) => sequence.isDemonstration);
   const trained = sequences.filter(({ isDemonstration: isShown, advantages }) => !isShown && advantages.some((advantage) => advantage !== 0));
   const played = countedIn(batch).filter((trajectory) => !isDemonstration(trajectory));
-  const lengths = [...trained, ...demonstrations].map(({ trajectory }) => trajectory.ids.length);
+  const lengths = [...trained, ...demonstrations].flatMap(({ trajectory }) => tokenParts(trajectory).map(({ ids }) => ids.length));
   return {
     ...(played.length === 0 ? {} : { ...playedValues(played, trained), ...ageValues(batch.trajectories, version) }),
     ...values,
@@ -77,9 +78,17 @@ function rolloutValues(trajectories: readonly Trajectory[]): Values {
     rollouts_unplayed: trajectories.filter(isUnplayed).length,
     tokens_per_rollout: mean(finished.map(({ targets }) => targets.length)),
     turns_mean: mean(finished.map(({ turns }) => turns)),
+    ...branchValues(finished),
     truncated: mean(finished.map(({ isTruncated }) => Number(isTruncated))),
     ...(Object.fromEntries([...rubric, ...taskRewards(trajectories), ...stopCounts(trajectories)]) as Values),
   };
+}
+
+/** Nothing unless a rollout has several branches. */
+function branchValues(finished: readonly Trajectory[]): Values {
+  const counts = finished.map(({ branches }) => branches?.length ?? 1);
+  if (counts.every((count) => count === 1)) return {};
+  return { branches_mean: mean(counts), rollouts_branched: mean(counts.map((count) => Number(count > 1))) };
 }
 
 function stopCounts(trajectories: readonly Trajectory[]): [name: string, count: number][] {
@@ -89,9 +98,16 @@ function stopCounts(trajectories: readonly Trajectory[]): [name: string, count: 
 /** By role and task, in the order in which the batch has them; null if all rollouts of one failed. The policy of a run with one role has no name. */
 function taskRewards(trajectories: readonly Trajectory[]): [name: string, value: number | null][] {
   const nameOf = ({ role, task }: Trajectory) => [role === POLICY_ROLE ? null : role, task].filter((part) => part !== null).join('/');
-  const byName = Map.groupBy(trajectories, nameOf);
+  const byName = new Map<string, number[]>();
+  for (const rollout of trajectories) {
+    // A rollout counts once for a role, as the mean of its branches in that role.
+    for (const [name, own] of Map.groupBy(sequencesOf(rollout), nameOf)) {
+      const reward = mean(own.flatMap((part) => part.reward ?? []));
+      byName.set(name, [...(byName.get(name) ?? []), ...(reward === null ? [] : [reward])]);
+    }
+  }
   byName.delete('');
-  return [...byName].map(([name, rollouts]) => [`${TASK_PREFIX}${name}`, mean(rollouts.flatMap(({ reward }) => reward ?? []))]);
+  return [...byName].map(([name, rewards]) => [`${TASK_PREFIX}${name}`, mean(rewards)]);
 }
 
 /** Mean of −log π over sampled tokens. */
@@ -102,8 +118,9 @@ function entropyEstimate(trajectories: readonly Trajectory[]): number | null {
 }
 
 function environmentShare(trajectories: readonly Trajectory[]): number | null {
-  const after = sum(trajectories.map(({ ids, promptLength }) => ids.length - promptLength));
-  return after === 0 ? null : 1 - sum(trajectories.map(({ targets }) => targets.length)) / after;
+  const sequences = trajectories.flatMap(sequencesOf);
+  const after = sum(sequences.map(({ ids, promptLength }) => ids.length - promptLength));
+  return after === 0 ? null : 1 - sum(sequences.map(({ targets }) => targets.length)) / after;
 }
 
 function sum(values: readonly number[]): number {

@@ -94,7 +94,8 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     optimizer_steps_skipped:
       'Optimiser steps not applied, because the gradient was not finite or the KL was above guards.skip_kl, or without effect on any weight.',
     micro_batches: 'Forward passes with gradient.',
-    sequences_dropped: 'Sequences left out of an update because their log-probs or their gradient were not finite; an alarm says so.',
+    sequences_dropped:
+      'Sequences, of which each branch of a rollout is one, left out of an update because their log-probs or their gradient were not finite; an alarm says so.',
     sampling_attempts:
       "How often the step's rollouts were sampled, refills included; above 1 without refills if too many failed. 0 if none were sampled.",
     trace_rollouts_lost: 'Rollouts so far that `trace.jsonl` lacks because it could not be written; absent if it has all.',
@@ -112,6 +113,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
   }),
   ...define('number', {
     turns_mean: 'Mean number of generations per finished rollout.',
+    branches_mean: 'Mean number of branches per finished rollout; absent if each has one.',
     learning_rate: 'Learning rate in this step.',
     loss: 'Sum of all losses, weights, KL and entropy terms included, mean over optimiser steps.',
     policy_loss: 'The policy term of `loss`.',
@@ -121,7 +123,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     ratio_mean: 'Mean of π / π_old over trained tokens; 0.999 to 1.001 on policy.',
     ratio_min: 'Smallest ratio of a trained token.',
     ratio_max: 'Largest ratio of a trained token.',
-    sequence_ratio_mean: 'Mean ratio of a sequence; only with algorithm.loss.ratio = "sequence".',
+    sequence_ratio_mean: 'Mean ratio of a sequence, of which each branch of a rollout is one; only with algorithm.loss.ratio = "sequence".',
     correction_mean: 'Mean weight of the sampler correction, after truncation or masking.',
     correction_min: 'Smallest weight of the correction.',
     correction_max: 'Largest weight of the correction.',
@@ -142,6 +144,9 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     correction_outside_fraction: "Share of trained tokens whose weight was outside the correction's bounds.",
     truncated: 'Share of finished rollouts that a length limit cut short.',
     failed: 'Share of rollouts that failed.',
+    rollouts_branched: 'Share of finished rollouts with more than one branch; absent if each has one.',
+    branch_tokens_left_out:
+      'Share of the sampled tokens of these rollouts that lie in branches which algorithm.branches leaves out; absent if each has one.',
     environment_tokens: 'Share of tokens that the environment wrote, in sequences with a nonzero advantage and without the prompt.',
   }),
   ...define('nats', {
@@ -193,7 +198,11 @@ export const EVALUATION_METRICS: readonly MetricDefinition[] = [
     rollouts_unplayed: 'Failed rollouts in which the policy had no room for a first token; `rollouts_failed` counts them too.',
   }),
   ...define('tokens', { tokens_per_rollout: 'Mean number of sampled tokens per finished rollout.' }),
-  ...define('number', { turns_mean: 'Mean number of generations per finished rollout.' }),
+  ...define('number', {
+    turns_mean: 'Mean number of generations per finished rollout.',
+    branches_mean: 'Mean number of branches per finished rollout; absent if each has one.',
+  }),
+  ...define('share', { rollouts_branched: 'Share of finished rollouts with more than one branch; absent if each has one.' }),
   ...define('share', { truncated: 'Share of finished rollouts that a length limit cut short.' }),
   ...define('seconds', { evaluation_seconds: 'Wall-clock time of the evaluation; null if all its rollouts were on file from an earlier process.' }),
 ];

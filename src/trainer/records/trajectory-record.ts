@@ -3,11 +3,12 @@ import type { TextSegment } from '../../core/rubric.ts';
 import { packArray, unpackFloat64, unpackInt32 } from '../../schemas/packed-array.ts';
 import { recordedProblem } from '../../schemas/log-prob-range.ts';
 import { parseWire } from '../../schemas/results.ts';
-import { TrajectorySchema, type WireTrajectory } from '../../schemas/training-records.ts';
+import { TrajectorySchema, type WireTrajectoryBranch, type WireTrajectory } from '../../schemas/training-records.ts';
 import { turnProblem } from '../../schemas/turn-columns.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { factColumns, factsOf, imageColumns, placedImageOf, reasonOf, usageColumns } from '../../rollouts/rollout-columns.ts';
-import { POLICY_ROLE, type Trajectory, turnsOnFile } from '../trajectory.ts';
+import { branchProblem } from '../trajectory-branches.ts';
+import { POLICY_ROLE, type Trajectory, type TrajectoryBranch, turnsOnFile } from '../trajectory.ts';
 
 /** `redact` removes the run's secrets from text. Ids and tokens stay unchanged whatever they spell, because a resume needs them. */
 export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) => string): WireTrajectory {
@@ -34,7 +35,24 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
     ...(trajectory.turnTokens === undefined ? {} : { turn_tokens: [...trajectory.turnTokens] }),
     ...(trajectory.turnRewards === undefined ? {} : { turn_rewards: [...trajectory.turnRewards] }),
     ...(trajectory.images === undefined ? {} : { images: trajectory.images.map(imageColumns) }),
+    ...(trajectory.branches === undefined ? {} : { branches: trajectory.branches.map(branchColumns) }),
   };
+}
+
+function branchColumns({ start, end, promptLength, parent, role, reward }: TrajectoryBranch): WireTrajectoryBranch {
+  return {
+    length: end - start,
+    prompt_length: promptLength,
+    parent,
+    ...(role === undefined ? {} : { role }),
+    // + 0 turns -0, which JSON does not preserve, into 0.
+    ...(reward === undefined ? {} : { reward: reward + 0 }),
+  };
+}
+
+function branchesOf(wire: readonly WireTrajectoryBranch[]): readonly TrajectoryBranch[] {
+  let end = 0;
+  return wire.map(({ length, prompt_length: promptLength, ...rest }) => ({ start: end, end: (end += length), promptLength, ...rest }));
 }
 
 /** A line of a file of rollouts without its tokens: only texts, rewards and counts stay. Lines of other kinds stay as they are. */
@@ -42,7 +60,8 @@ export function thinLine(text: string): string {
   const parsed = parseWire(TrajectorySchema, text);
   if ('problem' in parsed) return text;
   const { log_probs: _, versions: __, images: ___, turn_tokens: ____, ...rest } = parsed.value;
-  const thin: WireTrajectory = { ...rest, prompt_length: 0, ids: '', targets: '', thinned: true };
+  const branches = rest.branches?.map((branch) => ({ ...branch, length: 0, prompt_length: 0 }));
+  const thin: WireTrajectory = { ...rest, ...(branches && { branches }), prompt_length: 0, ids: '', targets: '', thinned: true };
   return JSON.stringify(thin);
 }
 
@@ -70,7 +89,7 @@ export function parseTrajectory(text: string): { readonly value: Trajectory } | 
   return { value };
 }
 
-type Arrays = Pick<Trajectory, 'ids' | 'targets' | 'logProbs' | 'versions'>;
+type Arrays = Pick<Trajectory, 'ids' | 'targets' | 'logProbs' | 'versions' | 'branches'>;
 
 function parseArrays(wire: WireTrajectory): Arrays | { problem: string } {
   const ids = unpackInt32(wire.ids);
@@ -89,5 +108,9 @@ function parseArrays(wire: WireTrajectory): Arrays | { problem: string } {
   const turns = wire.thinned === true ? null : turnProblem(wire, targets);
   if (turns !== null) return { problem: turns };
   if (wire.images?.some(({ offset, length }) => offset + length > ids.length) === true) return { problem: `images beyond its ${ids.length} ids` };
-  return { ids, targets, logProbs: logProbs ?? null, ...(versions === undefined ? {} : { versions }) };
+  const branches = wire.branches === undefined ? {} : { branches: branchesOf(wire.branches) };
+  const turnTokens = wire.thinned === true ? undefined : wire.turn_tokens;
+  const branched = branchProblem({ ids, targets, promptLength: wire.prompt_length, ...branches, ...(turnTokens && { turnTokens }) });
+  if (branched !== null) return { problem: branched };
+  return { ids, targets, logProbs: logProbs ?? null, ...(versions === undefined ? {} : { versions }), ...branches };
 }

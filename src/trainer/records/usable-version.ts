@@ -7,12 +7,13 @@ import { microBatchOf } from '../gradients/pack-batches.ts';
 import type { GradientComputation } from '../gradient-backend.ts';
 import type { MetricsRow } from '../training-observer.ts';
 import { isRepeated, SKIP_REMEDIES, type SkipReason } from '../skip-reason.ts';
+import { type TokenPart, tokenParts } from '../trajectory-branches.ts';
 import type { Trajectory } from '../trajectory.ts';
 
 /** A sequence may have no finite log-probs by itself, so several are tried. */
 const MOST_PROBED = 4;
 
-type Probed = Pick<Trajectory, 'ids' | 'targets' | 'images'>;
+type Probed = TokenPart & Pick<Trajectory, 'branches'>;
 
 /** Says why the backend's weights cannot be used: they, Adam's moments or the log-probs of all of these sequences are not finite. Null if they can. */
 export async function weightsFault(
@@ -21,12 +22,15 @@ export async function weightsFault(
   signal: AbortSignal,
 ): Promise<string | null> {
   if (!(await backend.isFinite())) return 'the weights or the moments of the optimiser are not finite';
-  const probed = sequences.filter(({ targets }) => targets.length > 0).toSorted((a, b) => a.ids.length - b.ids.length);
+  const probed = sequences
+    .flatMap(tokenParts)
+    .filter(({ targets }) => targets.length > 0)
+    .toSorted((a, b) => a.ids.length - b.ids.length);
   for (const sequence of probed.slice(0, MOST_PROBED)) if (await hasFiniteLogProbs(backend, sequence, signal)) return null;
   return probed.length === 0 ? null : 'the log-probs of its model are not finite';
 }
 
-async function hasFiniteLogProbs(backend: Pick<GradientComputation, 'forward'>, sequence: Probed, signal: AbortSignal): Promise<boolean> {
+async function hasFiniteLogProbs(backend: Pick<GradientComputation, 'forward'>, sequence: TokenPart, signal: AbortSignal): Promise<boolean> {
   try {
     const { batch } = microBatchOf([sequence], [0], 1);
     return (await backend.forward(batch, { retain: false, adapter: 'on', signal })).logProbs.every(Number.isFinite);

@@ -2,6 +2,7 @@
 import { isObject } from '../../schemas/is-object.ts';
 import { SOURCE_PREFIX } from '../records/metrics.ts';
 import { isSourceFileName } from '../records/source-files.ts';
+import { branchProblem } from '../trajectory-branches.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
 import type { TrajectoryBatch } from '../trajectory-source.ts';
 
@@ -78,5 +79,5 @@ function trajectoryProblem(each: Trajectory): string | null {
   }
   const turns = each.turnTokens?.reduce((sum, tokens) => sum + tokens, 0) ?? targets.length;
   if (turns !== targets.length) return `turnTokens must sum to its ${targets.length} targets, got ${turns}`;
-  return null;
+  return branchProblem(each);
 }

@@ -14,6 +14,7 @@ const SAME = [
   'logProbs',
   'versions',
   'promptLength',
+  'branches',
   'images',
   'segments',
   'turns',
@@ -29,7 +30,19 @@ const SAME = [
 ] as const satisfies readonly (keyof Trajectory)[];
 type Same = (typeof SAME)[number];
 /** Of them, those of which one says "differ". */
-const PLURAL: readonly Same[] = ['ids', 'targets', 'logProbs', 'versions', 'images', 'segments', 'turns', 'turnTokens', 'turnRewards', 'weights'];
+const PLURAL: readonly Same[] = [
+  'ids',
+  'targets',
+  'branches',
+  'logProbs',
+  'versions',
+  'images',
+  'segments',
+  'turns',
+  'turnTokens',
+  'turnRewards',
+  'weights',
+];
 
 interface Played {
   readonly step: number;

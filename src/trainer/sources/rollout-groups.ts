@@ -5,7 +5,9 @@ import { ConfigError } from '../../core/errors.ts';
 import { exportProblem, type RolloutExport, RolloutExportSchema } from '../../schemas/rollout-export.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { assertInVocabulary } from './assert-in-vocabulary.ts';
-import { POLICY_ROLE, type Trajectory, turnsOnFile } from '../trajectory.ts';
+import { type RolloutLine, rolloutsOfLines, trajectoryOfLines } from './branch-lines.ts';
+import { tokenParts } from '../trajectory-branches.ts';
+import { POLICY_ROLE, type Trajectory } from '../trajectory.ts';
 
 export interface RolloutGroupsOptions {
   /** Name of the file or stream, for messages. */
@@ -22,7 +24,7 @@ export interface RolloutGroupsOptions {
   readonly tokenizerHash: string | null;
   /** Token ids of the trained model are below it; null if unknown. */
   readonly vocabularySize: number | null;
-  /** Rollouts of more tokens are left out: the model's window, Infinity if it is unknown. */
+  /** Rollouts with a sequence of more tokens are left out: the model's window, Infinity if it is unknown. */
   readonly longest: number;
 }
 
@@ -31,12 +33,60 @@ export type LeftOut = 'long' | 'unplayed';
 
 /** `onLeftOut` gets the place and the number of tokens of every rollout that is left out, and the reason. */
 export async function* rolloutGroups(
-  { lines, rolloutsPerGroup, name, tokenizerHash, vocabularySize, temperature, onRole, longest }: RolloutGroupsOptions,
+  options: RolloutGroupsOptions,
   onLeftOut: (place: string, tokens: number, why: LeftOut) => void,
 ): AsyncGenerator<readonly Trajectory[], void> {
+  const { rolloutsPerGroup, longest } = options;
   const open = new Map<string, { readonly members: Trajectory[]; readonly ids: Set<string>; readonly exampleId: string; seen: number }>();
   const samples = new Map<string, number>();
   const owners = new Map<string, { readonly groupId: string; readonly line: number }>();
+  for await (const lines of rolloutsOfLines(checkedLines(options))) {
+    const [{ rollout, line, place }] = lines;
+    const exampleId = String(rollout.example_id);
+    const group = open.get(rollout.group_id) ?? { members: [], ids: new Set(), exampleId, seen: 0 };
+    open.set(rollout.group_id, group);
+    if (exampleId !== group.exampleId)
+      throw new ConfigError(
+        `${place} has the group_id ${JSON.stringify(rollout.group_id)}, but the example_id ${JSON.stringify(exampleId)} and not ${JSON.stringify(group.exampleId)} as the lines before it: rollouts of different rows would be compared as one group. Give each row a group_id of its own`,
+      );
+    const trajectory = trajectoryOfLines(lines, group.members.length);
+    const id = JSON.stringify([rollout.run_name, rollout.rollout_id]);
+    const sampled = lines.flatMap(({ rollout: { token_ids: ids, logprobs } }) => [ids, logprobs]);
+    const sample = `${id}${hash('sha256', JSON.stringify(sampled), 'base64')}`;
+    const before = samples.get(sample);
+    if (before !== undefined)
+      throw new ConfigError(
+        `${place} is the rollout ${rollout.rollout_id} of line ${before} again, with the same tokens; it would count twice. Remove one of the two lines`,
+      );
+    const owner = owners.get(id) ?? { groupId: rollout.group_id, line };
+    // A row that is played again, after its group was complete, has its ids again.
+    if (owner.groupId !== rollout.group_id || group.ids.has(id))
+      throw new ConfigError(
+        `${place} has the rollout_id ${JSON.stringify(rollout.rollout_id)}, as line ${owner.line} has. Give each rollout an id of its own, or the rollouts of each run another run_name`,
+      );
+    samples.set(sample, line);
+    owners.set(id, owner);
+    group.ids.add(id);
+    const tokens = Math.max(...tokenParts(trajectory).map(({ ids }) => ids.length));
+    const why = leftOutBecause(trajectory, tokens > longest);
+    if (why === null) group.members.push(trajectory);
+    else onLeftOut(place, tokens, why);
+    if (++group.seen < rolloutsPerGroup) continue;
+    open.delete(rollout.group_id);
+    if (group.members.length > 0) yield group.members;
+  }
+  for (const { members } of open.values()) if (members.length > 0) yield members;
+}
+
+/** Throws ConfigError for a line that the model that is trained cannot have sampled, or that the losses cannot train on. */
+async function* checkedLines({
+  lines,
+  name,
+  tokenizerHash,
+  vocabularySize,
+  temperature,
+  onRole,
+}: RolloutGroupsOptions): AsyncGenerator<RolloutLine, void> {
   let line = 0;
   for await (const text of lines()) {
     line++;
@@ -52,38 +102,8 @@ export async function* rolloutGroups(
         `${place} was sampled at temperature ${sampledAt}, but rollouts.temperature is ${temperature}; set it to that of the rollouts`,
       );
     onRole(rollout.role ?? POLICY_ROLE);
-    const exampleId = String(rollout.example_id);
-    const group = open.get(rollout.group_id) ?? { members: [], ids: new Set(), exampleId, seen: 0 };
-    open.set(rollout.group_id, group);
-    if (exampleId !== group.exampleId)
-      throw new ConfigError(
-        `${place} has the group_id ${JSON.stringify(rollout.group_id)}, but the example_id ${JSON.stringify(exampleId)} and not ${JSON.stringify(group.exampleId)} as the lines before it: rollouts of different rows would be compared as one group. Give each row a group_id of its own`,
-      );
-    const trajectory = trajectoryOfExport(rollout, group.members.length);
-    const id = JSON.stringify([rollout.run_name, rollout.rollout_id]);
-    const sample = `${id}${hash('sha256', JSON.stringify([rollout.token_ids, rollout.logprobs]), 'base64')}`;
-    const before = samples.get(sample);
-    if (before !== undefined)
-      throw new ConfigError(
-        `${place} is the rollout ${rollout.rollout_id} of line ${before} again, with the same tokens; it would count twice. Remove one of the two lines`,
-      );
-    const owner = owners.get(id) ?? { groupId: rollout.group_id, line };
-    // A row that is played again, after its group was complete, has its ids again.
-    if (owner.groupId !== rollout.group_id || group.ids.has(id))
-      throw new ConfigError(
-        `${place} has the rollout_id ${JSON.stringify(rollout.rollout_id)}, as line ${owner.line} has. Give each rollout an id of its own, or the rollouts of each run another run_name`,
-      );
-    samples.set(sample, line);
-    owners.set(id, owner);
-    group.ids.add(id);
-    const why = leftOutBecause(trajectory, longest);
-    if (why === null) group.members.push(trajectory);
-    else onLeftOut(place, trajectory.ids.length, why);
-    if (++group.seen < rolloutsPerGroup) continue;
-    open.delete(rollout.group_id);
-    if (group.members.length > 0) yield group.members;
+    yield { rollout, line, place };
   }
-  for (const { members } of open.values()) if (members.length > 0) yield members;
 }
 
 /**
@@ -117,9 +137,9 @@ export function leftOutText(leftOut: number): string {
   return `, without ${which} never played`;
 }
 
-function leftOutBecause({ ids, targets, stop }: Trajectory, longest: number): LeftOut | null {
+function leftOutBecause({ targets, stop }: Trajectory, isLong: boolean): LeftOut | null {
   if (stop === 'prompt_too_long' && targets.length === 0) return 'unplayed';
-  return ids.length > longest ? 'long' : null;
+  return isLong ? 'long' : null;
 }
 
 function parsed(text: string, place: string): RolloutExport {
@@ -127,31 +147,4 @@ function parsed(text: string, place: string): RolloutExport {
   const problem = 'problem' in wire ? wire.problem : exportProblem(wire.value);
   if ('value' in wire && problem === null) return wire.value;
   throw new ConfigError(`${place} is not a rollout in the form of vf-export: ${problem} (docs/results.md describes it)`);
-}
-
-function trajectoryOfExport(rollout: RolloutExport, index: number): Trajectory {
-  const { token_ids: ids, loss_mask: mask, logprobs, policy } = rollout;
-  const targets = Int32Array.from(ids.keys()).filter((at) => mask[at] === 1);
-  return {
-    rolloutId: rollout.rollout_id,
-    groupId: rollout.group_id,
-    index,
-    role: rollout.role ?? POLICY_ROLE,
-    task: rollout.task ?? null,
-    reward: rollout.reward + 0,
-    metrics: rollout.metrics,
-    error: null,
-    stop: rollout.stop_condition,
-    isTruncated: rollout.is_truncated,
-    isCut: false,
-    turns: rollout.turn_tokens?.length ?? rollout.segments.filter(({ kind }) => kind === 'model').length,
-    policy,
-    usage: { inputTokens: ids.length - targets.length, outputTokens: targets.length, cachedTokens: null },
-    ids: Int32Array.from(ids),
-    promptLength: rollout.prompt_length,
-    targets,
-    logProbs: Float64Array.from(targets, (at) => logprobs[at]!),
-    ...turnsOnFile(rollout),
-    segments: [],
-  };
 }

@@ -2,6 +2,7 @@
 import type { Row } from '../../core/dataset.ts';
 import { byGroup } from '../credit.ts';
 import { refillRows, rowsOfStep, stepsPerPass } from './rows-of-step.ts';
+import { comparedRewards } from '../trajectory-branches.ts';
 import type { Trajectory } from '../trajectory.ts';
 import type { SourceContext, TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 
@@ -60,8 +61,7 @@ export class SampledSource implements TrajectorySource {
 
 /** True if a group has two finished rollouts with different rewards. */
 export function isInformative(group: readonly Trajectory[]): boolean {
-  const rewards = group.flatMap(({ reward }) => reward ?? []);
-  return rewards.some((reward) => reward !== rewards[0]);
+  return comparedRewards(group).some((rewards) => rewards.some((reward) => reward !== rewards[0]));
 }
 
 function split<T>(items: readonly T[], belongs: (item: T) => boolean): [T[], T[]] {

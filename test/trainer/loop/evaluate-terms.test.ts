@@ -89,9 +89,12 @@ describe('takes', () => {
 
 describe('termCounts', () => {
   it('counts what the term takes, by role', () => {
-    expect(termCounts(asking, ALL)).toEqual({ tokens: 4, sequences: 2, trainedSequences: 2, tokensByRole: new Map([['asker', 4]]) });
-    expect(termCounts(sft, ALL)).toMatchObject({ tokens: 2, sequences: 1 });
-    expect(termCounts(policy, ALL)).toMatchObject({ tokens: 6, sequences: 3 });
+    expect(termCounts(asking, ALL)).toEqual({
+      counts: { tokens: 4, sequences: 2, trainedSequences: 2, tokensByRole: new Map([['asker', 4]]) },
+      lengths: null,
+    });
+    expect(termCounts(sft, ALL).counts).toMatchObject({ tokens: 2, sequences: 1 });
+    expect(termCounts(policy, ALL).counts).toMatchObject({ tokens: 6, sequences: 3 });
   });
 });
 

@@ -8,7 +8,7 @@ import { broadcastOverTokens } from '../../../src/trainer/losses/token-counts.ts
 import type { TokenLossBatch } from '../../../src/trainer/token-loss.ts';
 
 /** A batch with everything a configuration may ask for. */
-export type FullBatch = Required<Omit<TokenLossBatch, 'turns' | 'positions' | 'turnPositions' | 'kinds' | 'rolloutIds'>>;
+export type FullBatch = Required<Omit<TokenLossBatch, 'turns' | 'positions' | 'turnPositions' | 'kinds' | 'rolloutIds' | 'lengths'>>;
 
 /** The arrays of a batch that have one entry per token. */
 const COLUMNS = ['logProbs', 'oldLogProbs', 'advantages', 'referenceLogProbs', 'samplerLogProbs', 'entropy'] as const;

@@ -39,6 +39,7 @@ describe('broadcastOverTokens', () => {
 });
 
 describe('checkLayout', () => {
+  const layout = (at: Int32Array, tokens = 3) => ({ offsets: at, logProbs: new Float64Array(tokens) });
   const counts = { tokens: 3, sequences: 4, trainedSequences: 2 };
 
   it.each([
@@ -47,12 +48,22 @@ describe('checkLayout', () => {
     ['a falling offset', [0, 3, 2, 3], 3],
     ['no offset', [], 0],
   ])('refuses %s', (_, wrong, tokens) => {
-    expect(() => checkLayout(Int32Array.from(wrong), tokens, counts)).toThrow('offsets must rise from 0 to the number of tokens');
+    expect(() => checkLayout(layout(Int32Array.from(wrong), tokens), counts)).toThrow('offsets must rise from 0 to the number of tokens');
   });
 
   it('refuses counts that are smaller than this part alone', () => {
-    expect(() => checkLayout(offsets, 3, counts)).not.toThrow();
-    expect(() => checkLayout(offsets, 3, { ...counts, tokens: 2 })).toThrow('this part alone has 3 tokens and 4 sequences; got 2 and 4');
-    expect(() => checkLayout(offsets, 3, { ...counts, sequences: 3 })).toThrow('got 3 and 3');
+    expect(() => checkLayout(layout(offsets), counts)).not.toThrow();
+    expect(() => checkLayout(layout(offsets), { ...counts, tokens: 2 })).toThrow('this part alone has 3 tokens and 4 sequences; got 2 and 4');
+    expect(() => checkLayout(layout(offsets), { ...counts, sequences: 3 })).toThrow('got 3 and 3');
+  });
+
+  it('allows more branches than rollouts, each no longer than its rollout', () => {
+    const branches = (...lengths: number[]) => ({ ...layout(offsets), lengths: Int32Array.from(lengths) });
+    expect(() => checkLayout(branches(3, 3, 3, 3), { ...counts, sequences: 1 })).not.toThrow();
+    const own = Array.from({ length: 4 }, (_, i) => offsets[i + 1]! - offsets[i]!);
+    const most = own.indexOf(Math.max(...own));
+    expect(() => checkLayout(branches(...own.with(most, own[most]! - 1)), counts)).toThrow(
+      `lengths[${most}] is ${own[most]! - 1}, but the sequence has ${own[most]!} tokens`,
+    );
   });
 });
