@@ -21,7 +21,7 @@ export interface Trajectory extends RolloutFacts {
   readonly error: (Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source' | 'reason'> & Partial<Pick<RolloutError, 'phase'>>) | null;
   /** The whole sequence, prompt first; with several branches, their sequences one after another. [T]; T may be 0 for a failed rollout. */
   readonly ids: Int32Array;
-  /** The sequences among the ids, in order, if there are several. @default one, which is the whole */
+  /** The sequences among the ids, in order, if there are several, or if the only one has a role or a reward of its own. @default one, which is the whole */
   readonly branches?: readonly TrajectoryBranch[];
   readonly promptLength: number;
   /** Indices in `ids` of the tokens that the policy sampled, ascending. [M]; M may be 0. */
@@ -207,6 +207,6 @@ function sampledTokens(branches: readonly Branch[], leased: number): SampledToke
     logProbs,
     ...(versions.some((each) => each !== version) ? { versions } : {}),
     ...(images.length === 0 ? {} : { images }),
-    ...(placed.length <= 1 ? {} : { branches: placed }),
+    ...(placed.length > 1 || placed.some(({ role, reward }) => role !== undefined || reward !== undefined) ? { branches: placed } : {}),
   };
 }

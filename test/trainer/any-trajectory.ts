@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { FailureSource } from '../../src/rollouts/rollout.ts';
-import type { Trajectory } from '../../src/trainer/trajectory.ts';
+import type { Trajectory, TrajectoryBranch } from '../../src/trainer/trajectory.ts';
 
 /** Negative zero is not a reward: `trajectoryOf` never gives it. */
 const number = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0);
@@ -56,4 +56,39 @@ export const anyTrajectory: fc.Arbitrary<Trajectory> = fc
       logProbs: knowsLogProbs ? Float64Array.from(sampled, ({ logProb }) => logProb) : null,
       ...(severalVersions ? { versions: Int32Array.from(sampled, ({ version }) => version) } : {}),
     };
+  });
+
+/** As any, cut into branches at places where no target begins one, some with a role or a reward. */
+export const anyBranchedTrajectory: fc.Arbitrary<Trajectory> = fc
+  .tuple(
+    // Nothing predicts the first token of a sequence.
+    anyTrajectory.filter(({ targets }) => targets[0] !== 0),
+    fc.array(
+      fc.record({ at: fc.nat({ max: 44 }), parent: fc.option(fc.nat()), role: fc.option(fc.string({ minLength: 1 })), reward: fc.option(number) }),
+      {
+        minLength: 1,
+        maxLength: 4,
+      },
+    ),
+  )
+  .map(([whole, parts]) => {
+    const { ids, targets, promptLength } = whole;
+    const isTarget = new Set(targets);
+    const ends = [...new Set([...parts.map(({ at }) => at).filter((at) => at > promptLength && at < ids.length && !isTarget.has(at)), ids.length])];
+    const branches = ends
+      .toSorted((a, b) => a - b)
+      .map((end, i, all): TrajectoryBranch => {
+        const start = i === 0 ? 0 : all[i - 1]!;
+        const { parent, role, reward } = parts[i % parts.length]!;
+        const first = targets.find((at) => at >= start && at < end) ?? end;
+        return {
+          start,
+          end,
+          promptLength: i === 0 ? promptLength : first - start,
+          parent: parent === null || i === 0 ? null : parent % i,
+          ...(role === null ? {} : { role }),
+          ...(reward === null ? {} : { reward }),
+        };
+      });
+    return { ...whole, branches };
   });

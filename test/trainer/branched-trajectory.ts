@@ -33,7 +33,7 @@ export function branched(rolloutId: string, branches: readonly MadeUpBranch[], c
     turnTokens: branches.map(({ sampled }) => sampled.length),
     segments: branches.map((_, i) => ({ kind: 'model', text: `turn ${i}` })),
     usage: { inputTokens: end - targets.length, outputTokens: targets.length, cachedTokens: null },
-    ...(placed.length === 1 ? {} : { branches: placed }),
+    ...(placed.length > 1 || placed.some(({ role, reward }) => role !== undefined || reward !== undefined) ? { branches: placed } : {}),
     ...changes,
   });
 }

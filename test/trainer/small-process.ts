@@ -13,6 +13,8 @@ export interface SmallProcessOptions {
   readonly backend?: 'unigram' | 'torch';
   /** The credit is that of running-mean.ts. @default the configured one */
   readonly hasOwnCredit?: boolean;
+  /** Its rollouts are the made-up ones of branched-source.ts. @default they are sampled */
+  readonly isBranched?: boolean;
 }
 
 const SCRIPT = fileURLToPath(import.meta.resolve('./train-small.ts'));

@@ -77,7 +77,7 @@ function turnFigures(rollouts: readonly CreditRollout[], { algorithm }: CreditOp
 
 /** Nothing unless a rollout has several branches. */
 function branchFigures(rollouts: readonly CreditRollout[], { algorithm }: CreditOptions['config']): CreditedBatch['values'] {
-  if (rollouts.every(({ trajectory }) => trajectory.branches === undefined)) return {};
+  if (rollouts.every(({ trajectory: { branches = [] } }) => branches.length < 2)) return {};
   const tokens = rollouts.reduce((sum, rollout) => sum + rollout.tokens, 0);
   const kept = rollouts.reduce(
     (sum, { trajectory }) => sum + chosenPlaces(trajectory, algorithm.branches).reduce((own, { from, to }) => own + to - from, 0),

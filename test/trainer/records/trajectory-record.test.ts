@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseTrajectory, trajectoryRecord } from '../../../src/trainer/records/trajectory-record.ts';
+import { parseTrajectory, thinLine, trajectoryRecord } from '../../../src/trainer/records/trajectory-record.ts';
 import type { Trajectory } from '../../../src/trainer/trajectory.ts';
-import { anyTrajectory } from '../any-trajectory.ts';
+import { sequencesOf } from '../../../src/trainer/trajectory-branches.ts';
+import { anyBranchedTrajectory, anyTrajectory } from '../any-trajectory.ts';
+import { branched } from '../branched-trajectory.ts';
 import { bits, trajectory } from '../some-trajectories.ts';
 
 const plain = (text: string) => text;
@@ -25,6 +27,49 @@ describe('trajectoryRecord', () => {
       }),
       { numRuns: 300 },
     );
+  });
+
+  it('comes back with its branches {any branched trajectory}', () => {
+    fc.assert(
+      fc.property(anyBranchedTrajectory, (t) => {
+        const back = parsed(line(t));
+        expect(back).toEqual(t);
+        expect(bits(back)).toEqual(bits(t));
+        const sequences = sequencesOf(back);
+        expect(sequences.flatMap(({ ids }) => [...ids])).toEqual([...t.ids]);
+        expect(sequences.flatMap(({ logProbs }) => [...(logProbs ?? [])])).toEqual([...(t.logProbs ?? [])]);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('keeps the parents, roles and rewards of branches without their tokens', () => {
+    const t = branched('1/0', [{ sampled: [-1] }, { sampled: [-1, -2], parent: 0, role: 'writer', reward: 2 }]);
+    const thin = parsed(thinLine(line(t)));
+    expect(thin.branches).toEqual([
+      { start: 0, end: 0, promptLength: 0, parent: null },
+      { start: 0, end: 0, promptLength: 0, parent: 0, role: 'writer', reward: 2 },
+    ]);
+    expect(thin.ids.length).toBe(0);
+  });
+
+  it.each([
+    ['too few ids', { length: 4 }, 'the branches end at 9 of 10 ids'],
+    ['a prompt that is longer than the branch', { prompt_length: 6 }, 'branches[1] has 5 ids and the promptLength 6'],
+    ['a prompt that holds a target', { prompt_length: 3 }, 'branches[1] has the target 7 in its prompt, which ends at 8'],
+    ['a later parent', { parent: 1 }, 'branches[1] must have the index of an earlier branch as its parent, or null, got 1'],
+    ['no name', { role: '' }, 'role'],
+    ['no list', null, 'branches'],
+  ])('refuses branches with %s', (_, change, problem) => {
+    const wire = JSON.parse(line(branched('1/0', [{ sampled: [-1, -1] }, { sampled: [-1, -1] }]))) as { branches: object[]; turn_tokens: number[] };
+    const branches = change === null ? [] : wire.branches.with(1, { ...wire.branches[1], ...change });
+    expect(() => parsed(JSON.stringify({ ...wire, branches }))).toThrow(problem);
+  });
+
+  it('refuses a turn in two branches', () => {
+    const t = branched('1/0', [{ sampled: [-1, -1] }, { sampled: [-1, -1] }]);
+    expect(() => parsed(line({ ...t, turnTokens: [1, 2, 1] }))).toThrow('the tokens of turn 1 lie in two branches');
+    expect(parsed(line({ ...t, turnTokens: [0, 2, 0, 1, 1] })).turnTokens).toEqual([0, 2, 0, 1, 1]);
   });
 
   it('keeps log-probs that no short decimal can distinguish', () => {
