@@ -17,9 +17,20 @@ export type {
   TrajectoryBatch,
   TrajectorySource,
 } from './trainer/trajectory-source.ts';
-export { POLICY_ROLE, type Trajectory, trajectoryOf, withReward } from './trainer/trajectory.ts';
+export { POLICY_ROLE, type Trajectory, type TrajectoryBranch, trajectoryOf, withReward } from './trainer/trajectory.ts';
+export { sequencesOf } from './trainer/trajectory-branches.ts';
 
-export type { Advantage, Credit, CreditAssignment, CreditBatch, CreditContext, CreditFactory, CreditRollout, CreditTurn } from './trainer/credit.ts';
+export type {
+  Advantage,
+  Credit,
+  CreditAssignment,
+  CreditBatch,
+  CreditBranch,
+  CreditContext,
+  CreditFactory,
+  CreditRollout,
+  CreditTurn,
+} from './trainer/credit.ts';
 export { type AdvantageConfig, type GroupAdvantages, groupAdvantages } from './trainer/credit/group-advantages.ts';
 
 export type { LossContext, LossFactory } from './trainer/losses/registry.ts';

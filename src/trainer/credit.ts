@@ -26,6 +26,19 @@ export interface CreditTurn {
   readonly end: number;
 }
 
+/** A sequence of a rollout: of an agent that rewrites its history, asks sub-agents or asks for several answers there are several. */
+export interface CreditBranch {
+  /** Its own, or the rollout's. */
+  readonly role: string;
+  /** Its own, or the rollout's. Finite. */
+  readonly reward: number;
+  /** The index of the branch that it left, a smaller one; null if it shares no turn of the policy with another. */
+  readonly parent: number | null;
+  /** Its sampled tokens: [start, end) of the rollout's M. */
+  readonly start: number;
+  readonly end: number;
+}
+
 /** A finished rollout, which has a reward. */
 export interface CreditRollout {
   /** All that is known of it: ids, targets, log-probs, metrics, role, task, stop condition, segments. */
@@ -36,6 +49,8 @@ export interface CreditRollout {
   readonly tokens: number;
   /** Its generations, in order, one branch after another. Every sampled token is in one of them. */
   readonly turns: readonly CreditTurn[];
+  /** Its branches, in order; one for most environments. */
+  readonly branches: readonly CreditBranch[];
   /** β · KL of each token, [M], to be subtracted from its reward. Null unless the credit `needs` penalties and `algorithm.kl.placement` is `reward`. */
   readonly penalties: Float64Array | null;
   /** The innermost tag that each token is written in (`think`, `search`, `answer`), '' outside of tags, [M]. Null unless the credit `needs` kinds. */

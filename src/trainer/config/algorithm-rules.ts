@@ -10,6 +10,9 @@ export const BEST_KEYWORDS: readonly string[] = ['auto', 'reward', 'validation_l
 /** Built-in losses that read nothing of [algorithm]; a module may read all of it. */
 const APART: readonly (string | undefined)[] = ['nll', 'rpg'];
 
+/** Aggregations without a mean over sequences. */
+const PER_TOKEN: readonly string[] = ['token_mean', 'sum'];
+
 function areApart({ algorithm, losses }: TrainingConfigWire): boolean {
   return [algorithm.loss.use, ...Object.values(losses).map(({ use }) => use)].every((use) => APART.includes(use));
 }
@@ -94,6 +97,19 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
     key: 'algorithm.loss.args',
     wrong: ({ algorithm: { loss } }) => loss.use === 'ratio' && Object.keys(loss.args).length > 0,
     problem: () => 'algorithm.loss.args must be left out with algorithm.loss.use = "ratio", whose settings are the other keys of the table',
+  },
+  {
+    key: 'algorithm.branch_weight',
+    wrong: ({ algorithm }) => algorithm.branch_weight === 'token' && algorithm.branches !== 'all',
+    problem: ({ algorithm }) =>
+      `algorithm.branch_weight must be left out with algorithm.branches = "${algorithm.branches}", which keeps one branch of each rollout; got "token"`,
+  },
+  {
+    key: 'algorithm.branch_weight',
+    wrong: ({ algorithm: { branch_weight: weight, loss }, losses }) =>
+      weight === 'token' && loss.use === 'ratio' && PER_TOKEN.includes(loss.aggregation) && Object.keys(losses).length === 0,
+    problem: ({ algorithm: { loss } }) =>
+      `algorithm.branch_weight must be left out with algorithm.loss.aggregation = "${loss.aggregation}", under which every token has the same weight, however it is cut into branches; got "token"`,
   },
   {
     key: 'algorithm.kl.coefficient',

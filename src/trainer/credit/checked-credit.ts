@@ -96,11 +96,13 @@ const FROZEN = /read only|not extensible|Cannot (?:add|delete) property/;
 
 /** The same batch; lists and objects that others read too cannot be changed: advantages are given back by place, and rewards are on file as they were. */
 function frozen(batch: CreditBatch): CreditBatch {
-  for (const { trajectory, turns } of batch.groups.flat()) {
+  for (const { trajectory, turns, branches } of batch.groups.flat()) {
     Object.freeze(trajectory);
     Object.freeze(trajectory.metrics);
     Object.freeze(turns);
     turns.forEach(Object.freeze);
+    Object.freeze(branches);
+    branches.forEach(Object.freeze);
   }
   for (const group of batch.groups) Object.freeze(group).forEach(Object.freeze);
   Object.freeze(batch.groups);

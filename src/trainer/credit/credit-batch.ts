@@ -17,6 +17,7 @@ import {
   trainingSequence,
   type TrainingSequence,
 } from '../credit.ts';
+import { branchPlaces } from '../trajectory-branches.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
 import { chosenPlaces, chosenTokens } from './branch-sequences.ts';
 import { meanOrNull } from './group-credit.ts';
@@ -89,12 +90,24 @@ function branchFigures(rollouts: readonly CreditRollout[], { algorithm }: Credit
 /** The trajectory, which has a reward, as a credit sees it. */
 export function creditRollout(trajectory: Trajectory, penalties: Float64Array | null = null, kinds: TokenKinds | null = null): CreditRollout {
   let turns: CreditRollout['turns'] | null = null;
+  let branches: CreditRollout['branches'] | null = null;
+  const reward = trajectory.reward!;
+  const { role } = trajectory;
   return {
     trajectory,
-    reward: trajectory.reward!,
+    reward,
     tokens: trajectory.targets.length,
     get turns() {
       return (turns ??= turnsOf(trajectory));
+    },
+    get branches() {
+      return (branches ??= branchPlaces(trajectory).map(({ branch, from, to }) => ({
+        role: branch.role ?? role,
+        reward: branch.reward ?? reward,
+        parent: branch.parent,
+        start: from,
+        end: to,
+      })));
     },
     penalties,
     kinds: kinds?.(trajectory) ?? null,

@@ -3,7 +3,6 @@
  * each branch is a part of the population of its role. The parts of a rollout in a population share the weight of one rollout, so that it counts once there.
  */
 import type { Advantage, CreditRollout } from '../credit.ts';
-import { branchPlaces } from '../trajectory-branches.ts';
 import type { Trajectory } from '../trajectory.ts';
 
 export interface CreditPart extends Pick<CreditRollout, 'reward' | 'penalties' | 'tokens'> {
@@ -40,15 +39,14 @@ function wholePart(rollout: CreditRollout): UnsharedPart {
 }
 
 function branchParts(rollout: CreditRollout): readonly UnsharedPart[] {
-  const { trajectory, penalties } = rollout;
-  const { role, task, groupId, isTruncated } = trajectory;
-  return branchPlaces(trajectory).map(({ branch, from, to }) => ({
+  const { task, groupId, isTruncated } = rollout.trajectory;
+  return rollout.branches.map(({ role, reward, start, end }) => ({
     rollout,
-    trajectory: { role: branch.role ?? role, task, groupId, isTruncated },
-    reward: branch.reward ?? rollout.reward,
-    penalties: penalties?.subarray(from, to) ?? null,
-    tokens: to - from,
-    start: from,
+    trajectory: { role, task, groupId, isTruncated },
+    reward,
+    penalties: rollout.penalties?.subarray(start, end) ?? null,
+    tokens: end - start,
+    start,
   }));
 }
 

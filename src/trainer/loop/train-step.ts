@@ -6,6 +6,7 @@ import type { Credit, CreditedBatch, TokenKinds } from '../credit.ts';
 import { creditBatch } from '../credit/credit-batch.ts';
 import type { LossTerm } from '../token-loss.ts';
 import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
+import { assertRoleHasValues } from '../losses/loss-roles.ts';
 import { logProbPass, type PassOptions } from '../gradients/log-prob-pass.ts';
 import { batchReason } from './batch-reason.ts';
 import type { PhaseClock } from './phase-clock.ts';
@@ -43,6 +44,9 @@ export async function trainStep(step: number, version: number, parts: StepParts)
   const { config, losses, source, credit, kinds = null, backend, budget, timer, signal, onUpdate, onTakenBack } = parts;
   const pass = { backend, budget, temperature: temperatureOfStep(config, step), signal };
   const batch = await timer.measure('rollouts', () => source.take(step, signal));
+  // A source knows its roles before it plays, an agent only then.
+  for (const role of new Set(batch.trajectories.flatMap(({ branches = [] }) => branches.flatMap((branch) => branch.role ?? []))))
+    assertRoleHasValues(config, role);
   const work = await timer.measure('forward', () =>
     creditBatch(credit, batch.trajectories, { config, step, kinds, pass: (sequences, adapter) => logProbPass(sequences, adapter, pass) }),
   );

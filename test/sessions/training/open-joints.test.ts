@@ -99,6 +99,8 @@ describe('openPlayedRoles', () => {
     expect(await rolesOf({ source: moduleWith('export const createSource = () => null;') })).toBeNull();
     expect(await rolesOf({})).toEqual({ policy: {} });
     expect(await rolesOf({ rollouts_file: 'theirs.jsonl' })).toBeNull();
+    const agent = Object.assign(new CountingEnv({ rows: 2 }), { play: async () => ({ state: {} }) });
+    expect(await openPlayedRoles(someConfig({}), agent, { hasModule: false })).toBeNull();
   });
 
   it.each([

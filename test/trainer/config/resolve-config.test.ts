@@ -296,6 +296,11 @@ describe('resolveTrainingConfig', () => {
     [{ algorithm: { loss: { dual_clip: 1.1 } } }, /dual_clip must be above 1 \+ clip_high \(1.2\).*got 1.1/],
     [{ algorithm: { loss: { ratio_min: 5 } } }, /ratio_min must be below ratio_max \(5\), got 5/],
     [{ algorithm: { loss: { ratio: 'sequence', objective: 'cispo' } } }, /ratio must be "token" with objective = "cispo"/],
+    [{ algorithm: { branch_weight: 'token' } }, /branch_weight must be left out with algorithm.loss.aggregation = "token_mean"/],
+    [
+      { algorithm: { branches: 'last', branch_weight: 'token', loss: { aggregation: 'sequence_mean' } } },
+      /branch_weight must be left out with algorithm.branches = "last", which keeps one branch of each rollout/,
+    ],
     [{ algorithm: { loss: { max_tokens: 10 } } }, /aggregation must be "constant" with algorithm.loss.max_tokens = 10/],
     [{ algorithm: { kl: { coefficient: 1, placement: 'reward', against: 'old' } } }, /against must be "reference" with placement = "reward"/],
     [

@@ -443,6 +443,61 @@ describe('rollouts from a file', () => {
     expect(Object.keys(later!).filter((name) => name === 'role' || name === 'task')).toEqual([]);
   });
 
+  /** The lines of a rollout: the first branch is that of the others, and each further one is one token after a prompt. */
+  const branchLines = (group: number, index: number, count: number, changes: Partial<RolloutExport> = {}) =>
+    Array.from({ length: count }, (_, branch) => {
+      const own = { branch, parent: branch === 0 ? null : 0, ...changes };
+      if (branch === 0) return line(group, index, own);
+      const segments = [
+        { kind: 'prompt', start: 0, end: 2, version: null },
+        { kind: 'model', start: 2, end: 3, version: 0 },
+      ];
+      const tokens = {
+        token_ids: [...Buffer.from(`q${branch}x`)],
+        loss_mask: [0, 0, 1] as (0 | 1)[],
+        logprobs: [null, null, -5.5],
+        prompt_length: 2,
+      };
+      return line(group, index, { ...own, ...tokens, segments, branch_reward: branch, role: 'helper' });
+    });
+
+  it('are one trajectory where a rollout has a line for each of its branches', async () => {
+    const lines = Array.from({ length: 8 }, (_, group) =>
+      [0, 1, 2, 3].flatMap((index) => (index < 2 ? branchLines(group, index, 3) : [line(group, index)])),
+    ).flat();
+    await run({ createSource: sourceOf(lines), onTurn });
+    const [first, , third] = linesOf(rolloutText(path, 'step-000001.jsonl'));
+    expect(first).toMatchObject({
+      rollout_id: '0/0',
+      num_turns: 3,
+      branches: [
+        { length: 3, prompt_length: 1, parent: null },
+        { length: 3, prompt_length: 2, parent: 0, role: 'helper', reward: 1 },
+        { length: 3, prompt_length: 2, parent: 0, role: 'helper', reward: 2 },
+      ],
+    });
+    expect(third).not.toHaveProperty('branches');
+    expect((await rowsOf(path))[0]).toMatchObject({ rollouts: 8, branches_mean: 2, rollouts_branched: 0.5, groups: 2 });
+  });
+
+  it.each([
+    ['a branch without the one before it', [0, 2], 'theirs.jsonl:2 is branch 2 of the rollout 0/0, but the line before it is its branch 0'],
+    ['a branch before the first', [1], 'theirs.jsonl:1 is branch 1 of the rollout 0/0, but no line of the rollout comes before it'],
+    ['a branch twice', [0, 1, 1], 'but the line before it is its branch 1'],
+  ])('are refused with %s', async (_, order, problem) => {
+    const lines = branchLines(0, 0, 3);
+    const outcome = run({ createSource: sourceOf([...order.map((branch) => lines[branch]!), ...LINES.slice(1)]), onTurn });
+    await expect(outcome).rejects.toThrow(problem);
+    await expect(outcome).rejects.toThrow('Keep the lines of a rollout together, branch 0 first');
+  });
+
+  it('are refused where the branches of a rollout have different rewards of the rollout', async () => {
+    const lines = [branchLines(0, 0, 2)[0]!, branchLines(0, 0, 2, { reward: 7 })[1]!];
+    await expect(run({ createSource: sourceOf([...lines, ...LINES.slice(1)]), onTurn })).rejects.toThrow(
+      'but its reward is 7, and that of branch 0 0',
+    );
+  });
+
   it('are left out and counted where they are longer than the window, also with a whole group', async () => {
     left.length = 0;
     const long = (text: string) => {

@@ -20,8 +20,8 @@ interface GoldenBranch {
 }
 interface GoldenCase {
   readonly method: string;
-  readonly branch_weight: string;
-  readonly branches: string;
+  readonly branch_weight: 'rollout' | 'token';
+  readonly branches: 'all' | 'longest' | 'last';
   readonly loss: number;
   readonly gradient: readonly (readonly (readonly number[])[])[];
 }
@@ -79,7 +79,8 @@ function placesOf({ trajectory, targets, branchOf }: TrainingSequence): readonly
 }
 
 async function evaluated(rollouts: readonly (readonly GoldenBranch[])[], { method, branch_weight, branches }: GoldenCase) {
-  const config = someConfig({ algorithm: { ...METHODS[method], branch_weight, branches } });
+  const resolved = someConfig({ algorithm: METHODS[method] });
+  const config = { ...resolved, algorithm: { ...resolved.algorithm, branchWeight: branch_weight, branches } };
   const terms = lossTerms(config, { algorithm: config.algorithm, responseTokens: 99 });
   const sequences = (await sequencesOf(rollouts, config)).map((sequence) => {
     const of = (name: Column) => {
@@ -119,7 +120,7 @@ describe('branches in the losses', () => {
     expect(cases.length).toBe(108);
     const lossOf = (of: Partial<GoldenCase>) =>
       cases.find((each) => Object.entries(of).every(([key, value]) => each[key as keyof GoldenCase] === value))!.loss;
-    const grpo = { method: 'grpo', branch_weight: 'rollout', branches: 'all' };
+    const grpo = { method: 'grpo', branch_weight: 'rollout', branches: 'all' } as const;
     expect(lossOf(grpo)).not.toBeCloseTo(lossOf({ ...grpo, branch_weight: 'token' }), 3);
     expect(lossOf({ ...grpo, branches: 'longest' })).not.toBeCloseTo(lossOf({ ...grpo, branches: 'last' }), 3);
   });

@@ -3,6 +3,7 @@ import { CancelledError, ConfigError, TrainingError } from '../../../src/core/er
 import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
 import type { PlayedRoles } from '../../../src/trainer/token-loss.ts';
 import { type Trajectory, unpaid, withReward } from '../../../src/trainer/trajectory.ts';
+import { branched } from '../branched-trajectory.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
 import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../../../src/trainer/trajectory-source.ts';
@@ -36,6 +37,35 @@ const taking = (take: (context: SourceContext, step: number, signal: AbortSignal
   opened((context) => ({ ...STATELESS, take: async (step, signal) => take(context, step, signal) as Promise<TrajectoryBatch> }), run);
 const playing = (plan: object, run: RunRoles = {}) => taking(({ play }, step, signal) => play({ step, rows: ROWS, ...plan }, signal), run);
 const returning = (batch: unknown) => taking(() => batch);
+
+describe('branches of a source of its own', () => {
+  const made = branched('b/0', [{ sampled: [-1] }, { sampled: [-1, -2], parent: 0 }], { reward: 1, policy: { model: 'mine', version: 0 } });
+  const withBranch = (change: object) =>
+    returning({ trajectories: [{ ...made, branches: made.branches!.with(1, { ...made.branches![1]!, ...change }) }] }).take();
+
+  it('are trained on as they are', async () => {
+    expect((await returning({ trajectories: [made] }).take()).trajectories).toEqual([made]);
+  });
+
+  it.each([
+    ['a gap', { start: 5 }, 'branches[1] must start at 4, where the branch before it ends, got 5'],
+    ['an end beyond the ids', { end: 12 }, 'the branches end at 12 of 9 ids'],
+    ['a target in the prompt', { promptLength: 3 }, 'branches[1] has the target 6 in its prompt, which ends at 7'],
+    ['a parent after it', { parent: 2 }, 'branches[1] must have the index of an earlier branch as its parent, or null, got 2'],
+    ['a reward that is not finite', { reward: NaN }, 'branches[1] must have a finite number as its reward, or none, got NaN'],
+    ['a role that is no name', { role: 3 }, 'branches[1] must have a name as its role, got 3'],
+  ])('are refused with %s', async (_, change, problem) => {
+    await expect(withBranch(change)).rejects.toThrow(problem);
+  });
+
+  it('cannot be changed in a rollout that play returned', async () => {
+    const played = taking(async ({ play }, step, signal) => {
+      const { trajectories } = await play({ step, rows: ROWS }, signal);
+      return { trajectories: [{ ...trajectories[0]!, branches: [{ start: 0, end: 4, promptLength: 2, parent: null }] }] };
+    });
+    await expect(played.take()).rejects.toThrow('branches of a/0 differ from what play returned');
+  });
+});
 
 describe('checkedSource', () => {
   it('passes on a plan and a batch that are right, in every step', async () => {
