@@ -5,8 +5,6 @@ import {
   byName,
   choice,
   count,
-  countOrNull,
-  filledText,
   flag,
   json,
   listOf,
@@ -19,7 +17,7 @@ import {
   text,
   textOrNull,
 } from './json-schema.ts';
-import { optionalColumns, optionalTokenColumns, recordColumns, usage } from './rollout-columns.ts';
+import { branchPlace, optionalColumns, optionalTokenColumns, ownOfBranch, recordColumns, usage } from './rollout-columns.ts';
 import { turnColumns } from './turn-columns.ts';
 
 /** A sequence of a rollout that has several: its part of `ids`, after those of the branches before it. */
@@ -29,10 +27,9 @@ const BranchSchema = object(
     length: count,
     /** Its ids before its first own turn. */
     prompt_length: count,
-    /** The index of the branch that it left; null if it shares no turn with another. */
-    parent: countOrNull,
+    parent: branchPlace.parent,
   },
-  { role: filledText, reward: number },
+  ownOfBranch,
 );
 export type WireTrajectoryBranch = XStatic<typeof BranchSchema>;
 

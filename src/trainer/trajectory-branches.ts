@@ -23,8 +23,8 @@ export function branchPlaces(trajectory: Placed): readonly BranchPlace[] {
   return branches.map((branch, i) => {
     const [from, first] = [to, turn];
     while (to < targets.length && targets[to]! < branch.end) to++;
-    const isLast = i === branches.length - 1;
-    for (; turn < lengths.length && (isLast || done < to || lengths[turn] === 0); turn++) done += lengths[turn]!;
+    const tokens = i === branches.length - 1 ? Infinity : to;
+    for (; turn < lengths.length && (done < tokens || lengths[turn] === 0); turn++) done += lengths[turn]!;
     return { branch, from, to, turns: turn - first };
   });
 }

@@ -46,7 +46,7 @@ export interface Trajectory extends RolloutFacts {
 }
 
 /** A branch of a rollout among the ids of its trajectory. Its targets, log-probs and turns are those that lie in it. */
-interface TrajectoryBranch {
+export interface TrajectoryBranch {
   /** Its ids are [start, end) of the trajectory's. */
   readonly start: number;
   readonly end: number;

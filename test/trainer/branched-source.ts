@@ -15,12 +15,7 @@ export interface BranchedSourceOptions {
 }
 
 /** The same rollout for the same names, whoever asks. */
-export function madeUpRollout(
-  step: number,
-  group: number,
-  index: number,
-  { vocabulary = 200, hasOwnRewards = false }: BranchedSourceOptions,
-): Trajectory {
+function madeUpRollout(step: number, group: number, index: number, { vocabulary = 200, hasOwnRewards = false }: BranchedSourceOptions): Trajectory {
   const random = Random.fromSeed(7).fork(`${step} ${group} ${index}`);
   const branches = Array.from({ length: 1 + random.integer(3) }, (_, i): MadeUpBranch => ({
     sampled: Array.from({ length: 1 + random.integer(5) }, () => -4 - random.integer(1000) / 500),

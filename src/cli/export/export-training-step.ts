@@ -13,6 +13,7 @@ import { samplingColumns } from '../../schemas/sampling-columns.ts';
 import { rewardColumn } from '../../schemas/turn-columns.ts';
 import { type KeptStep, keptSteps, readKeptStep } from '../../trainer/records/kept-steps.ts';
 import { trainingPaths } from '../../trainer/records/training-directory.ts';
+import { sequencesOf } from '../../trainer/trajectory-branches.ts';
 import type { Trajectory } from '../../trainer/trajectory.ts';
 import { localTokenizerHash } from '../../sessions/policy/local-tokenizer-hash.ts';
 
@@ -28,7 +29,7 @@ export async function exportTrainingStep(directory: string, step: number | null,
   const files = await filesOf(directory, step);
   const run = await readRun(directory);
   const counts = { name: run.run_name ?? null, exported: 0, errored: 0, cut: 0, withoutTokens: 0, unplayed: 0, unpaid: 0 };
-  const rollouts: (RolloutExport & { readonly index: number })[] = [];
+  const rollouts: Exported[] = [];
   const notes: string[] = [];
   for (const trajectory of (await Promise.all(files.map((file) => readKeptStep(file, (note) => notes.push(note))))).flat()) {
     const { error, reward, isCut, logProbs, targets } = trajectory;
@@ -38,17 +39,45 @@ export async function exportTrainingStep(directory: string, step: number | null,
     else if (logProbs === null) counts.withoutTokens += 1;
     // A row without a token to learn is refused.
     else if (options.asDemonstrations === true && targets.length === 0) counts.unplayed += 1;
-    else rollouts.push({ ...exportOf(trajectory, { reward, logProbs }, run), index: trajectory.index });
+    else rollouts.push({ lines: branchLines(trajectory, reward, run), index: trajectory.index });
   }
-  const unselected = new Set(unselectedIds(rollouts, options));
-  for (const { index: _, ...rollout } of rollouts) {
-    if (unselected.has(rollout.rollout_id)) continue;
-    const problem = exportProblem(rollout);
-    if (problem !== null) throw new ConfigError(`The tokens of rollout ${rollout.rollout_id} of ${directory} do not agree: ${problem}`);
-    await write(`${options.asDemonstrations === true ? tokensRowLine(demonstrationRow(rollout)) : exportLine(rollout)}\n`);
+  const unselected = new Set(
+    unselectedIds(
+      rollouts.map(({ lines: [first], index }) => ({ ...first!, index })),
+      options,
+    ),
+  );
+  let lines = 0;
+  for (const { lines: own } of rollouts) {
+    if (unselected.has(own[0]!.rollout_id)) continue;
+    // A row without a token to learn is refused.
+    const written = own.filter(({ loss_mask: mask }) => options.asDemonstrations !== true || mask.includes(1));
+    for (const line of written) {
+      const problem = exportProblem(line);
+      if (problem !== null) throw new ConfigError(`The tokens of rollout ${line.rollout_id} of ${directory} do not agree: ${problem}`);
+      await write(`${options.asDemonstrations === true ? tokensRowLine(demonstrationRow(line)) : exportLine(line)}\n`);
+    }
+    lines += written.length;
     counts.exported += 1;
   }
-  return { ...counts, unselected: unselected.size, notes };
+  const hasBranches = rollouts.some(({ lines: own }) => own.length > 1);
+  return { ...counts, ...(hasBranches ? { branches: lines } : {}), unselected: unselected.size, notes };
+}
+
+interface Exported {
+  /** One for each branch. */
+  readonly lines: readonly RolloutExport[];
+  readonly index: number;
+}
+
+function branchLines(trajectory: Trajectory, reward: number, run: RunColumns): readonly RolloutExport[] {
+  const { branches } = trajectory;
+  return sequencesOf(trajectory).map((sequence, branch) => {
+    const line = exportOf(sequence, { reward, logProbs: sequence.logProbs! }, run);
+    if (branches === undefined) return line;
+    const { parent, reward: own } = branches[branch]!;
+    return { ...line, branch, parent, ...(own === undefined ? {} : { branch_reward: own }) };
+  });
 }
 
 /** Files of the step, one for each phase. */

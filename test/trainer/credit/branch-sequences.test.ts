@@ -55,7 +55,7 @@ describe('branchSequences', () => {
       chosenPlaces(
         branched(
           'a/0',
-          lengths.map((length) => ({ sampled: new Array<number>(length).fill(-1) })),
+          lengths.map((length) => ({ sampled: Array.from({ length }, () => -1) })),
         ),
         choice,
       ).map(({ index }) => index);
@@ -127,10 +127,15 @@ function evaluated(loss: TokenLoss, rollouts: readonly Uncut[], isCut: boolean) 
   return { loss: values.loss, gradient: [...gradient], dEntropy: [...dEntropy!] };
 }
 
-function expectAlike(loss: TokenLoss, rollouts: readonly Uncut[]): void {
-  const [whole, parts] = [evaluated(loss, rollouts, false), evaluated(loss, rollouts, true)];
-  expect(parts.loss).toBeCloseTo(whole.loss, 9);
-  for (const name of ['gradient', 'dEntropy'] as const) for (const [t, slope] of whole[name].entries()) expect(parts[name][t]).toBeCloseTo(slope, 9);
+/** The greatest difference that cutting makes, of the loss and of any slope. */
+function differenceOf(loss: TokenLoss, rollouts: readonly Uncut[]): number {
+  const [whole, parts] = [evaluated(loss, rollouts, false), evaluated(loss, rollouts, true)].map((each) => [
+    each.loss,
+    ...each.gradient,
+    ...each.dEntropy,
+  ]);
+  expect(parts!.length).toBe(whole!.length);
+  return Math.max(...whole!.map((slope, i) => Math.abs(slope - parts![i]!)));
 }
 
 describe('a rollout that is cut into branches', () => {
@@ -139,12 +144,14 @@ describe('a rollout that is cut into branches', () => {
   const byToken = anyConfig.map((config) => ({
     ...config,
     ratio: 'token' as const,
-    correction: null,
+    correction: config.correction?.level === 'token' ? config.correction : null,
   }));
 
   it('has the loss and the gradient that it has uncut, KL and entropy terms too {any ratio loss by token, any aggregation}', () => {
     fc.assert(
-      fc.property(byToken, anyStep, (config, rollouts) => expectAlike(ratioLoss(config), rollouts)),
+      fc.property(byToken, anyStep, (config, rollouts) => {
+        expect(differenceOf(ratioLoss(config), rollouts)).toBeLessThan(1e-9);
+      }),
       { numRuns: 200 },
     );
   });
@@ -152,9 +159,11 @@ describe('a rollout that is cut into branches', () => {
   it('has them under nll and rpg {any aggregation}', () => {
     fc.assert(
       fc.property(anyAggregation, anyStep, (aggregation, rollouts) => {
-        expectAlike(nllLoss(aggregation), rollouts);
-        expectAlike(rpgLoss({ ratio: 'token', logRatioClamp: 2.3, beta: 0.1, aggregation }), rollouts);
-        expectAlike(rpgLoss({ ratio: 'token', logRatioClamp: 2.3, beta: 0.1, aggregation: { kind: 'role_token_mean' } }), rollouts);
+        expect(differenceOf(nllLoss(aggregation), rollouts)).toBeLessThan(1e-9);
+        expect(differenceOf(rpgLoss({ ratio: 'token', logRatioClamp: 2.3, beta: 0.1, aggregation }), rollouts)).toBeLessThan(1e-9);
+        expect(
+          differenceOf(rpgLoss({ ratio: 'token', logRatioClamp: 2.3, beta: 0.1, aggregation: { kind: 'role_token_mean' } }), rollouts),
+        ).toBeLessThan(1e-9);
       }),
     );
   });
@@ -164,7 +173,7 @@ describe('a rollout that is cut into branches', () => {
       fc.property(anyAggregation, anyStep, (aggregation, rollouts) => {
         const first = rollouts.map((rollout) => ({ ...rollout, tokens: rollout.tokens.map((token) => ({ ...token, old: token.logProb })) }));
         const gspo = { ratio: 'sequence', objective: { kind: 'clip', clipLow: 3e-4, clipHigh: 4e-4, dualClip: null } } as const;
-        expectAlike(ratioLoss({ ...gspo, logRatioClamp: 20, correction: null, aggregation, kl: null }), first);
+        expect(differenceOf(ratioLoss({ ...gspo, logRatioClamp: 20, correction: null, aggregation, kl: null }), first)).toBeLessThan(1e-9);
       }),
     );
   });

@@ -106,13 +106,12 @@ describe('branches in the losses', () => {
   it.each(Object.keys(METHODS))('%s equals torch, for both weights and every choice of branches', async (method) => {
     const own = cases.filter((each) => each.method === method);
     expect(own.length).toBe(12);
-    for (const { rollouts, ...each } of own) {
-      const { loss, gradient } = await evaluated(rollouts, each);
-      const name = `${each.branch_weight} ${each.branches}`;
-      expect(loss, name).toBeCloseTo(each.loss, 10);
-      const expected = each.gradient.map((branches) => branches.flat());
-      for (const [i, row] of expected.entries())
-        for (const [t, slope] of row.entries()) expect(gradient[i]![t], `${name} ${i}:${t}`).toBeCloseTo(slope, 10);
+    for (const { rollouts, branch_weight, branches, ...each } of own) {
+      const { loss, gradient } = await evaluated(rollouts, { ...each, branch_weight, branches });
+      const found = [loss, ...gradient.flat()];
+      const expected = [each.loss, ...each.gradient.flat(2)];
+      const far = found.filter((value, i) => !(Math.abs(value - expected[i]!) < 1e-9));
+      expect({ branch_weight, branches, far, count: found.length }).toEqual({ branch_weight, branches, far: [], count: expected.length });
     }
   });
 
