@@ -6,7 +6,9 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { rewardsPath, writePaidRewards } from '../../src/trainer/records/paid-rewards.ts';
 import { thinLine, trajectoryRecord } from '../../src/trainer/records/trajectory-record.ts';
+import { rolloutGroups } from '../../src/trainer/sources/rollout-groups.ts';
 import { unpaid, withReward } from '../../src/trainer/trajectory.ts';
+import { branched } from '../trainer/branched-trajectory.ts';
 import { trajectory } from '../trainer/some-trajectories.ts';
 import { writeEvaluation, writeTraining } from '../viewing/written-runs.ts';
 import { runInProcess } from './in-process.ts';
@@ -64,6 +66,43 @@ describe('vf-export of a training run', () => {
       ['b', 1, [0, 0, 0, 1, 1]],
     ]);
     expect(stderr).toContain('left out: 1 failed, 2 not selected');
+  });
+
+  it('writes a line for each branch of a rollout, which training reads as the same rollout again', async () => {
+    const branches = [{ sampled: [-1, -2] }, { sampled: [-3], prompt: 4, parent: 0, role: 'helper', reward: 2 }, { sampled: [-4] }];
+    const written = branched('b/0', branches, { reward: 0.25, role: 'lead', turnTokens: [1, 1, 1, 0, 1], turnRewards: [null, 1, null, null, 0] });
+    const rollouts = join(run, 'rollouts/step-000006.jsonl');
+    writeFileSync(rollouts, `${JSON.stringify(trajectoryRecord(written, (text) => text))}\n`);
+    const { lines, stderr } = await vfExport(run, '--step', '6');
+    expect(stderr).toBe('vf-export: 1 rollout in 3 branches written to stdout\n');
+    expect(
+      lines.map(({ branch, parent, role, reward, branch_reward, token_ids }) => [branch, parent, role, reward, branch_reward, token_ids]),
+    ).toEqual([
+      [0, null, 'lead', 0.25, undefined, [1, 2, 3, 4, 5]],
+      [1, 0, 'helper', 0.25, 2, [6, 7, 8, 9, 10, 11]],
+      [2, null, 'lead', 0.25, undefined, [12, 13, 14, 15]],
+    ]);
+    const options = { name: 'it', rolloutsPerGroup: 1, onRole: () => {}, temperature: 1, tokenizerHash: null, vocabularySize: null, longest: 6 };
+    const read = rolloutGroups(
+      {
+        ...options,
+        lines: async function* () {
+          yield* lines.map((line) => JSON.stringify(line));
+        },
+      },
+      () => expect.fail('left out'),
+    );
+    const back = (await read.next()).value![0]!;
+    const { ids, targets, logProbs, turnTokens, turnRewards, branches: placed, role } = written;
+    expect(back).toMatchObject({ ids, targets, logProbs, turnTokens, turnRewards, role });
+    expect(back.branches).toEqual(placed!.map((branch) => ({ role: 'lead', ...branch })));
+    const rows = await vfExport(run, '--step', '6', '--sft');
+    expect(rows.lines.map(({ rollout_id, branch, loss_mask }) => [rollout_id, branch, loss_mask])).toEqual([
+      ['b/0', 0, [0, 0, 1, 1, 0]],
+      ['b/0', 1, [0, 0, 0, 0, 1, 0]],
+      ['b/0', 2, [0, 0, 1, 0]],
+    ]);
+    rmSync(rollouts);
   });
 
   it('writes rollouts with the rewards that they got later, their role and task, and leaves out those without', async () => {
