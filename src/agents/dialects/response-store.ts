@@ -1,6 +1,6 @@
 /**
- * What a session has answered over Responses, so that a later request can name an item (`item_reference`) or an answer (`previous_response_id`) by its id. The answers that were
- * not named for longest are forgotten once all together hold too much.
+ * What a session has answered over Responses, so that a later request can name an item (`item_reference`) or an answer (`previous_response_id`) by its id. Items stay, because the
+ * policy wrote them; the requests behind answers that were not named for longest are forgotten once all together hold too much.
  */
 import { fieldsOf } from '../../schemas/is-object.ts';
 import type { ItemStore } from './responses-request.ts';
@@ -9,14 +9,14 @@ type Fields = Readonly<Record<string, unknown>>;
 
 interface StoredAnswer {
   readonly answer: Fields;
-  /** The answer before, and the items that the request added to it. */
-  readonly previous: StoredAnswer | null;
+  /** The id of the answer before, to which the request added its input. */
+  readonly previous: string | null;
   readonly input: readonly unknown[];
   readonly characters: number;
 }
 
-/** Characters of requests and answers that a session keeps; about twenty requests of a coding agent with all that it has read. */
-const MOST_CHARACTERS = 2 ** 24;
+/** Characters of requests that a session keeps: a whole conversation in a window of a million tokens. */
+const MOST_CHARACTERS = 2 ** 22;
 
 export class ResponseStore implements ItemStore {
   readonly #mostCharacters: number;
@@ -25,7 +25,7 @@ export class ResponseStore implements ItemStore {
   readonly #items = new Map<string, Fields>();
   #characters = 0;
 
-  /** @param mostCharacters default 16,777,216 */
+  /** @param mostCharacters default 4,194,304 */
   constructor(mostCharacters: number = MOST_CHARACTERS) {
     this.#mostCharacters = mostCharacters;
   }
@@ -36,8 +36,13 @@ export class ResponseStore implements ItemStore {
 
   response(id: string): readonly unknown[] | undefined {
     const lists: (readonly unknown[])[] = [];
-    for (let at = this.#used(id); at !== null; at = at.previous) lists.push(outputOf(at), at.input);
-    return lists.length === 0 ? undefined : lists.toReversed().flat();
+    for (let at: string | null = id; at !== null;) {
+      const stored: StoredAnswer | null = this.#used(at);
+      if (stored === null) return undefined;
+      lists.push(outputOf(stored), stored.input);
+      at = stored.previous;
+    }
+    return lists.toReversed().flat();
   }
 
   /** The answer as it was written; undefined if there is none of this id. */
@@ -48,7 +53,7 @@ export class ResponseStore implements ItemStore {
   /**
    * Keeps an answer, unless its request says `store: false`.
    * @param body of the request
-   * @param characters of the body and the answer as texts
+   * @param characters of the body as text
    */
   keep(body: unknown, answer: Fields, characters: number): void {
     const { store, input, previous_response_id: before } = fieldsOf(body);
@@ -56,7 +61,7 @@ export class ResponseStore implements ItemStore {
     const id = String(answer['id']);
     const stored: StoredAnswer = {
       answer,
-      previous: typeof before === 'string' ? this.#used(before) : null,
+      previous: typeof before === 'string' ? before : null,
       input: typeof input === 'string' ? [{ role: 'user', content: input }] : (input as readonly unknown[]),
       characters,
     };

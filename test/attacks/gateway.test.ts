@@ -1,0 +1,209 @@
+/** The gateway through which agents ask the policy: programs that a model drives reach it, so that each session stands against all others. */
+import { request } from 'node:http';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, describe, expect, it } from 'vitest';
+import type { GatewayAddress } from '../../src/agents/agent-gateway.ts';
+import { until } from '../transport/loopback.ts';
+import { type AttackedServer, openConnections, peakGrowth, sendRaw, startNode } from './attacked-process.ts';
+import { type Answer, withstandsHttpAttacks } from './http-attacks.ts';
+
+const hello = { model: 'm', messages: [{ role: 'user', content: 'hello' }] };
+
+// Before the tests are described, because the attacks that all servers withstand want to know the path.
+const started = startNode([join(import.meta.dirname, 'gateway-process.ts')]);
+await Promise.race([until(() => started.stdout.includes('\n')), started.ended]);
+const { url, sessions } = JSON.parse(started.stdout) as { url: string; sessions: [GatewayAddress, GatewayAddress] };
+const [one, two] = sessions;
+const server: AttackedServer = Object.assign(started, { url, port: Number(new URL(url).port) });
+afterAll(() => server[Symbol.asyncDispose]());
+
+/** The path of a session's base: `/s/ID/v1`. */
+const pathOf = ({ baseURL }: GatewayAddress) => new URL(baseURL).pathname;
+
+/** Sends the path as it is; a URL would tidy it up. */
+async function send(path: string, headers: Record<string, string> = {}, body: unknown = hello, method = 'POST'): Promise<Answer> {
+  const sent = request(server.url, { path, method, headers: { 'content-type': 'application/json', ...headers }, agent: false });
+  sent.on('error', () => {});
+  sent.end(typeof body === 'string' ? body : JSON.stringify(body));
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  return { status: response.statusCode!, body: await text(response) };
+}
+
+describe('the gateway under attack', () => {
+  describe('as any server', () => {
+    withstandsHttpAttacks({
+      server: () => server,
+      path: `${pathOf(one)}/chat/completions`,
+      good: hello,
+      refusals: { notJson: 400, wrongType: 415 },
+    });
+  });
+
+  it('tells a guessed id or key nothing: every one gets the same words, which name no session', async () => {
+    const id = pathOf(one).split('/')[2]!;
+    const guesses = [
+      id.slice(0, -1),
+      `${id}A`,
+      id.toLowerCase(),
+      id.replace(/.$/, '!'),
+      `${id}%00`,
+      `${id}%2e`,
+      'A'.repeat(64),
+      'A'.repeat(10_000),
+      '..',
+      '*',
+      '__proto__',
+      'constructor',
+    ];
+    for (const guess of guesses) {
+      const { status, body } = await send(`/s/${guess}/v1/chat/completions`);
+      expect([guess, [400, 401, 404].includes(status)]).toEqual([guess, true]);
+      expect(body).not.toContain(id);
+      expect(body).not.toContain(two.apiKey);
+    }
+    for (const key of [one.apiKey.slice(0, -1), `${one.apiKey}x`, one.apiKey.toLowerCase(), '', ' ', 'null', 'x'.repeat(8000)])
+      for (const headers of [{ authorization: `Bearer ${key}` }, { 'x-api-key': key }, { authorization: key }] as Record<string, string>[])
+        expect((await send('/v1/chat/completions', headers)).status).toBe(401);
+  });
+
+  it('never answers for another session, whatever path and key stand together', async () => {
+    const other = { authorization: `Bearer ${two.apiKey}` };
+    const [first, second] = [pathOf(one), pathOf(two)];
+    const paths = [
+      `${first}/chat/completions`,
+      `/s/../${first.slice(1)}/chat/completions`,
+      `${first}/../v1/chat/completions`,
+      `${first}/%2e%2e/v1/chat/completions`,
+      `${first}//chat/completions`,
+      `${first}/chat%2fcompletions`,
+      `//${first.slice(1)}/chat/completions`,
+      `${first}/chat/completions/../../../../../${second.slice(1)}/models`,
+      `${second}/../../../${first.slice(1)}/chat/completions`,
+      `${first}/chat/completions?x=${second}`,
+      `${first}/chat/completions;${second}`,
+      `${first}/chat/completions#${second}`,
+      `http://127.0.0.1${first}/chat/completions`,
+    ];
+    for (const path of paths) {
+      const { status, body } = await send(path, other);
+      expect([path, [400, 401, 404, 405].includes(status)]).toEqual([path, true]);
+      expect(body).not.toContain('heard');
+    }
+    // Two keys of two sessions, and one key for both.
+    expect((await send('/v1/messages', { ...other, 'x-api-key': one.apiKey })).status).toBe(401);
+    expect((await send(`${second}/messages`, { ...other, 'x-api-key': one.apiKey })).status).toBe(401);
+    expect((await send(`${second}/messages`, { ...other, 'x-api-key': two.apiKey })).body).toContain('two heard');
+  });
+
+  it('allows no page to read an answer', async () => {
+    const origin = { origin: 'https://evil.example' };
+    for (const [method, path] of [
+      ['OPTIONS', `${pathOf(one)}/chat/completions`],
+      ['POST', `${pathOf(one)}/chat/completions`],
+      ['GET', `${pathOf(one)}/models`],
+    ] as const) {
+      const response = await fetch(server.url + path, {
+        method,
+        headers: { ...origin, 'access-control-request-method': 'POST', 'content-type': 'application/json' },
+        ...(method === 'POST' ? { body: JSON.stringify(hello) } : {}),
+      });
+      expect([...response.headers.keys()].filter((name) => name.startsWith('access-control-'))).toEqual([]);
+    }
+  });
+
+  it('refuses bodies that are no request of a dialect, and names what is wrong', async () => {
+    const bodies: readonly unknown[] = [
+      null,
+      3,
+      [],
+      {},
+      { messages: {} },
+      { messages: [] },
+      { messages: [null] },
+      { messages: [[]] },
+      { messages: [{ role: '__proto__', content: '' }] },
+      { messages: [{ role: 'user', content: { toString: 'x' } }] },
+      { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'file:///etc/passwd' } }] }] },
+      '{"messages":[{"role":"user","content":"x"}],"__proto__":{"stream":true}}',
+      { ...hello, n: 1e9 },
+      { ...hello, n: -1 },
+      { ...hello, stop: [{}] },
+      { ...hello, tools: [{ type: 'function', function: { name: 3 } }] },
+      { ...hello, tools: 'all' },
+      { ...hello, tool_choice: { type: 'function', function: { name: 'none' } } },
+      { ...hello, response_format: { type: 'json_schema', json_schema: { schema: 'x' } } },
+      { ...hello, max_tokens: 0.5 },
+      { ...hello, temperature: '1' },
+      '{"messages":[{"role":"user","content":"x"}],"temperature":1e999}',
+    ];
+    for (const body of bodies) {
+      const answer = await send(`${pathOf(one)}/chat/completions`, {}, body);
+      expect({ body, status: answer.status }).toEqual({ body, status: 400 });
+      expect(JSON.parse(answer.body)).toMatchObject({ error: { type: 'invalid_request_error', message: expect.any(String) } });
+    }
+    for (const body of [
+      {},
+      { input: null },
+      { input: [3] },
+      { input: [{ type: 'item_reference', id: '__proto__' }] },
+      { input: 'x', previous_response_id: 'constructor' },
+    ])
+      expect((await send(`${pathOf(one)}/responses`, {}, body)).status).toBe(400);
+    for (const body of [
+      { ...hello, system: 3 },
+      { messages: [{ role: 'user', content: [{ type: 'tool_result' }] }] },
+      { ...hello, tool_choice: 'auto' },
+    ])
+      expect((await send(`${pathOf(one)}/messages`, {}, body)).status).toBe(400);
+  });
+
+  it('answers others while an agent leaves many streams open, and holds little for them', async () => {
+    const body = JSON.stringify({ ...hello, model: 'never', stream: true });
+    const head = `POST ${pathOf(one)}/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`;
+    const grown = await peakGrowth(server, async () => {
+      await using _ = await openConnections(server.port, 300, head + body);
+      await until(async () => (await send(`${pathOf(one)}/chat/completions`)).status === 429);
+      expect((await send(`${pathOf(two)}/chat/completions`)).status).toBe(200);
+    });
+    expect(grown).toBeLessThan(200 * 2 ** 20);
+    // They have left, and so have their requests.
+    await until(async () => (await send(`${pathOf(one)}/chat/completions`)).status === 200);
+  });
+
+  it('forgets old requests of Responses, also those of one long chain', async () => {
+    const path = `${pathOf(one)}/responses`;
+    const input = 'x'.repeat(2 ** 18);
+    const send1 = async (more: object = {}) => (JSON.parse((await send(path, {}, { input, ...more })).body) as { id: string }).id;
+    const first = await send1();
+    expect((await send(path, {}, { input: 'y', previous_response_id: first })).status).toBe(200);
+    const grown = await peakGrowth(server, async () => {
+      for (let i = 0; i < 20; i++) await send1();
+      let last = await send1();
+      for (let i = 0; i < 10; i++) last = await send1({ previous_response_id: last });
+      expect((await send(path, {}, { input: 'y', previous_response_id: last })).status).toBe(200);
+      let status = 200;
+      for (let i = 0; i < 10 && status === 200; i++) {
+        const answer = await send(path, {}, { input, previous_response_id: last });
+        status = answer.status;
+        if (status === 200) last = (JSON.parse(answer.body) as { id: string }).id;
+      }
+      expect(status).toBe(400);
+    });
+    expect(grown).toBeLessThan(200 * 2 ** 20);
+    expect((await send(path, {}, { input: 'y', previous_response_id: first })).status).toBe(400);
+  });
+
+  it('cuts headers that never end', async () => {
+    expect(
+      await sendRaw(server.port, `GET ${pathOf(one)}/models HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: ${'y'.repeat(100_000)}\r\n\r\n`),
+    ).not.toMatch(/^HTTP\/1\.1 200/);
+    expect((await send(`${pathOf(one)}/models`, {}, '', 'GET')).status).toBe(200);
+  });
+
+  it('failed at nothing itself', () => {
+    expect(server.stderr).toBe('');
+  });
+});
