@@ -6,7 +6,7 @@ import { contentText, type Message } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { canonicalJson } from '../core/canonical-json.ts';
 import { Random } from '../core/random.ts';
-import { type AnsweredTurn, messageKey, tells } from './message-key.ts';
+import { type AnsweredTurn, isWrittenAs, messageKey, tells } from './message-key.ts';
 
 /**
  * - `tools`: the request offers other tools
@@ -78,12 +78,14 @@ export interface Placed<T> {
 export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
   /** By the role that asks and the tools that are offered. */
   readonly roots = new Map<string, GraphNode<T>>();
+  /** Of the roots, by what requests wrote. */
+  readonly #rootKeys = new Map<string, string>();
   /** Of the first request of each role. */
   readonly #firstTools = new Map<string | null, readonly ToolSpec[]>();
 
   /** Finds the messages of a list in the tree and adds those that are new. @param role null without one */
   place(messages: readonly Message[], tools: readonly ToolSpec[], role: string | null = null): Placed<T> {
-    const key = canonicalJson([role, tools]);
+    const key = this.#keyOf([role, tools]);
     const known = this.roots.get(key);
     const root = known ?? new GraphNode<T>({ parent: null, message: null, turn: null, name: key });
     this.roots.set(key, root);
@@ -100,6 +102,14 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
     return { node, fork };
   }
 
+  /** The key of a root: the order of keys in a schema does not count. Most requests write the tools as the one before did. */
+  #keyOf(root: readonly [role: string | null, tools: readonly ToolSpec[]]): string {
+    const written = JSON.stringify(root);
+    const key = this.#rootKeys.get(written) ?? canonicalJson(root);
+    this.#rootKeys.set(written, key);
+    return key;
+  }
+
   /** Adds a turn that answers the list that ends in this node. */
   addTurn(node: GraphNode<T>, turn: T): GraphNode<T> {
     const child = new GraphNode<T>({ parent: node, message: null, turn, name: `turn ${node.turns.length}` });
@@ -113,6 +123,8 @@ function found<T extends { readonly answer: AnsweredTurn | null }>(node: GraphNo
     const told = node.turns.find(({ turn }) => turn!.answer !== null && tells(message, turn!.answer));
     if (told !== undefined) return told;
   }
+  // A conversation is told again with each request, so that its end costs more than its beginning only if old messages are cheap.
+  for (const child of node.given.values()) if (isWrittenAs(child.message!, message)) return child;
   return node.given.get(messageKey(message)) ?? null;
 }
 

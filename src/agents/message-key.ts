@@ -13,6 +13,16 @@ export function messageKey({ role, content, toolCalls = [], toolCallId = '' }: M
   return JSON.stringify([role, toolCallId, role === 'assistant' ? text.trim() : text, images, toolCalls.map(callKey)]);
 }
 
+/** True if one message is written exactly as the other one, which a look at their texts can tell. False says nothing. */
+export function isWrittenAs(a: Message, b: Message): boolean {
+  if (a.role !== b.role || a.content !== b.content || a.toolCallId !== b.toolCallId) return false;
+  const [calls, others] = [a.toolCalls ?? [], b.toolCalls ?? []];
+  return (
+    calls.length === others.length &&
+    calls.every(({ id, name, arguments: args }, i) => id === others[i]!.id && name === others[i]!.name && args === others[i]!.arguments)
+  );
+}
+
 function callKey({ id, name, arguments: text }: ToolCall): readonly unknown[] {
   const args = jsonOrNull(text);
   return [id, name, args === null ? text : canonicalJson(args)];
@@ -31,6 +41,7 @@ export interface AnsweredTurn {
 export function tells({ role, content, toolCalls = [] }: Message, turn: AnsweredTurn): boolean {
   if (role !== 'assistant' || toolCalls.length !== turn.toolCalls.length) return false;
   if (!toolCalls.every(({ id }, i) => id === turn.toolCalls[i]!.id)) return false;
+  if (content === turn.content) return true;
   const told = contentText(content).trim();
   return told === turn.content.trim() || (told === '' && toolCalls.length > 0);
 }

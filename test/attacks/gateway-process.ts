@@ -3,7 +3,7 @@ import type { AgentRequest } from '../../src/agents/agent-request.ts';
 import { untilAborted } from '../../src/core/abort.ts';
 import { Gateway } from '../../src/server/gateway/gateway.ts';
 
-const gateway = await Gateway.open({ onFailure: (error) => console.error('failure', error) });
+const gateway = await Gateway.open({ onFailure: (error) => process.stderr.write(`failure ${String(error)}\n`) });
 const add = (name: string) =>
   gateway.add({
     model: name,
@@ -15,4 +15,4 @@ const add = (name: string) =>
     count: async ({ messages }) => messages.length,
   });
 const [one, two] = [add('one'), add('two')];
-console.log(JSON.stringify({ url: gateway.url, sessions: [one, two] }));
+process.stdout.write(`${JSON.stringify({ url: gateway.url, sessions: [one, two] })}\n`);

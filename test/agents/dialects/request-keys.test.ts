@@ -186,7 +186,7 @@ const REFUSED: Readonly<Record<Name, readonly (readonly [body: object, key: stri
 };
 
 for (const name of Object.keys(DIALECTS) as Name[])
-  describe(name, () => {
+  describe(`the dialect ${name}`, () => {
     it('reads keys into settings', () => {
       for (const [body, settings] of READ[name]) expect([body, read(name, body).settings]).toEqual([body, settings]);
     });
