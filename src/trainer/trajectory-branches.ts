@@ -82,6 +82,11 @@ export function hasBranchRewards({ branches = [] }: Pick<Trajectory, 'branches'>
   return branches.some(({ reward }) => reward !== undefined);
 }
 
+/** The roles that wrote it: its own, or those of its branches. */
+export function rolesOf({ role, branches }: Pick<Trajectory, 'role' | 'branches'>): readonly string[] {
+  return branches === undefined ? [role] : branches.map((branch) => branch.role ?? role);
+}
+
 /** True if a branch has a role of its own. */
 export function hasBranchRoles({ branches = [] }: Pick<Trajectory, 'branches'>): boolean {
   return branches.some(({ role }) => role !== undefined);

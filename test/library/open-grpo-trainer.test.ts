@@ -139,6 +139,35 @@ describe('openGrpoTrainer', { timeout: 120_000 }, () => {
     await expect(trainer.updatePolicy(one, [1])).rejects.toThrow(/^updatePolicy needs an advantage for each of the 4 trajectories, got 1\.$/);
   });
 
+  it('takes rollouts of two branches with one advantage each, and tells the log-probs of each branch in its own context', async () => {
+    const sampled = await trainer.generate([trainer.environment.train.at(4)]);
+    const joined = [0, 2].map((i): Trajectory => {
+      const [one, other] = [sampled[i]!, sampled[i + 1]!];
+      const start = one.ids.length;
+      return {
+        ...one,
+        rolloutId: `joined/${i}`,
+        groupId: 'joined',
+        index: i,
+        reward: i / 2,
+        ids: Int32Array.from([...one.ids, ...other.ids]),
+        targets: Int32Array.from([...one.targets, ...other.targets.map((at) => at + start)]),
+        logProbs: Float64Array.from([...one.logProbs!, ...other.logProbs!]),
+        turns: one.turns + other.turns,
+        segments: [...one.segments, ...other.segments],
+        branches: [
+          { start: 0, end: start, promptLength: one.promptLength, parent: null },
+          { start, end: start + other.ids.length, promptLength: other.promptLength, parent: null },
+        ],
+      };
+    });
+    const now = await trainer.recomputeLogProbs(joined);
+    for (const [i, { logProbs }] of joined.entries()) for (const [t, logProb] of now[i]!.entries()) expect(logProb).toBeCloseTo(logProbs![t]!, 3);
+    expect(await trainer.updatePolicy(joined, [1, -1])).toMatchObject({ unchanged: null, metrics: { branches_mean: 2, groups: 1 } });
+    const cut = joined.map((each) => ({ ...each, branches: each.branches!.slice(0, 1) }));
+    await expect(trainer.updatePolicy(cut)).rejects.toThrow(/the branches end at \d+ of \d+ ids/);
+  });
+
   it('refuses trajectories that nothing can have sampled, and a rollout that is given twice, as vf-train does of files and sources', async () => {
     const given = await trainer.generate([trainer.environment.train.at(2)]);
     const [one, ...others] = given as [Trajectory, ...Trajectory[]];

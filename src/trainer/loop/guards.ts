@@ -6,6 +6,7 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { CollapseWatch } from '../records/collapse.ts';
 import { isRepeated, SKIP_REMEDIES, type SkipReason } from '../skip-reason.ts';
 import type { LossTerm } from '../token-loss.ts';
+import { rolesOf } from '../trajectory-branches.ts';
 import { isDemonstration, type Trajectory } from '../trajectory.ts';
 import type { MetricsRow, TrainingEvent } from '../training-observer.ts';
 import { lossNames, type PolicyUpdate } from './update-policy.ts';
@@ -195,7 +196,7 @@ export class Guards {
         kind: 'alarm',
         message: `${update.diverged} of ${update.diverged + update.applied} optimiser steps were skipped, because the KL was above guards.skip_kl (approx_kl): lower the learning rate or take fewer updates per batch`,
       });
-    const roles = new Set(trajectories.filter((each) => !isDemonstration(each)).map(({ role }) => role));
+    const roles = new Set(trajectories.filter((each) => !isDemonstration(each)).flatMap(rolesOf));
     if (roles.size === 0 || this.#lossesOfRole.size === 0) return;
     const missing = [...this.#lossesOfRole].filter(([role]) => !roles.has(role));
     this.#lossesOfRole.clear();

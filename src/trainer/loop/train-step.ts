@@ -11,6 +11,7 @@ import { logProbPass, type PassOptions } from '../gradients/log-prob-pass.ts';
 import { batchReason } from './batch-reason.ts';
 import type { PhaseClock } from './phase-clock.ts';
 import { adamOptions, isDecayTooLarge, lossesOfStep, lowerRateFlags, splitOfStep, temperatureOfStep } from '../config/training-schedule.ts';
+import { rolesOf } from '../trajectory-branches.ts';
 import { weightsFault } from '../records/usable-version.ts';
 import { updateShift } from './update-shift.ts';
 import { reachOf, unmovedReason, withoutUpdate } from './unmoved.ts';
@@ -45,8 +46,7 @@ export async function trainStep(step: number, version: number, parts: StepParts)
   const pass = { backend, budget, temperature: temperatureOfStep(config, step), signal };
   const batch = await timer.measure('rollouts', () => source.take(step, signal));
   // A source knows its roles before it plays, an agent only then.
-  for (const role of new Set(batch.trajectories.flatMap(({ branches = [] }) => branches.flatMap((branch) => branch.role ?? []))))
-    assertRoleHasValues(config, role);
+  for (const role of new Set(batch.trajectories.filter(({ branches }) => branches !== undefined).flatMap(rolesOf))) assertRoleHasValues(config, role);
   const work = await timer.measure('forward', () =>
     creditBatch(credit, batch.trajectories, { config, step, kinds, pass: (sequences, adapter) => logProbPass(sequences, adapter, pass) }),
   );

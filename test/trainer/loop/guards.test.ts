@@ -242,6 +242,8 @@ describe('Guards.notice', () => {
         message: 'losses.near applies to the role "nobody", but no rollout of this step has it (roles: policy). Check losses.near.roles',
       },
     ]);
+    const branched = { trajectories: [{ ...ROLLOUTS[0]!, branches: [{ start: 0, end: 4, promptLength: 2, parent: null, role: 'nobody' }] }] };
+    expect(noticed(branched, losses.slice(0, 1))).toEqual([]);
     // Supervised steps have no rollouts.
     expect(noticed({ trajectories: [{ ...ROLLOUTS[0]!, reward: null }] }, losses)).toEqual([]);
   });
