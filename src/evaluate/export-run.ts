@@ -112,7 +112,7 @@ interface Waiting extends ExportHead {
 
 interface WaitingBranch {
   readonly turns: Parameters<typeof turnsOfGenerations>[0];
-  readonly own: Pick<RolloutExport, 'role' | 'branch' | 'parent' | 'branch_reward'>;
+  readonly own: Pick<RolloutExport, 'role' | 'branch' | 'parent' | 'branch_reward' | 'ends_last'>;
   /** Null until its tokens were read; empty if it has nothing to learn. */
   line: string | null;
 }
@@ -121,8 +121,14 @@ function waitingBranches({ generations, branches }: WireResult): WaitingBranch[]
   const turns = generations.map(({ kept_tokens: keptTokens, reward }) => ({ keptTokens, ...(reward === undefined ? {} : { reward }) }));
   if (branches === undefined || branches.length === 1) return [{ turns, own: {}, line: null }];
   let at = 0;
-  return branches.map(({ generations: count, parent, role, reward }, branch) => {
-    const own = { branch, parent, ...(role === undefined ? {} : { role }), ...(reward === undefined ? {} : { branch_reward: reward }) };
+  return branches.map(({ generations: count, parent, role, reward, ends_last: endsLast }, branch) => {
+    const own = {
+      branch,
+      parent,
+      ...(role === undefined ? {} : { role }),
+      ...(reward === undefined ? {} : { branch_reward: reward }),
+      ...(endsLast === undefined ? {} : { ends_last: endsLast }),
+    };
     return { turns: turns.slice(at, (at += count)), own, line: null };
   });
 }
@@ -184,7 +190,8 @@ export function demonstrationRow({
   };
 }
 
-type ExportHead = Omit<RolloutExport, keyof WireTokens | 'turn_tokens' | 'turn_rewards' | 'branch_reward'> & Pick<RolloutExport, 'rollout_id'>;
+type ExportHead = Omit<RolloutExport, keyof WireTokens | 'turn_tokens' | 'turn_rewards' | 'branch_reward' | 'ends_last'> &
+  Pick<RolloutExport, 'rollout_id'>;
 
 /** The columns of an exported line that come from the results. They are held until the rollout's tokens are read; texts are not. */
 function exportHead({ name, sampling_args: sampling, policy }: WireMetadata, result: WireResult): ExportHead {

@@ -24,7 +24,15 @@ export function branchesOf({ graph }: Pick<AgentSession, 'graph'>): readonly Bra
     const fork = branches.length === 0 ? null : forkOf(turns[first]!);
     branches.push(branchOf(path, turns[first]!, { parent, fork }));
   }
-  return branches;
+  const last = owners.size === 0 ? -1 : owners.get(lastTurn([...owners.keys()]))!;
+  return branches.map((branch, i) => (i === last && i < branches.length - 1 ? { ...branch, endsLast: true } : branch));
+}
+
+/** Of turns that were at work at the same time the last by their messages. */
+function lastTurn(nodes: readonly AgentNode[]): AgentNode {
+  return sorted(nodes.flatMap((node): Span[] => (node.turn!.answer === null ? [] : [{ node, begun: node.turn!.begun, ended: node.turn!.ended }]))).at(
+    -1,
+  )!;
 }
 
 /** The paths to the leaves, in order. A list that was never answered ends at its last turn. */
@@ -53,10 +61,13 @@ function inOrder(nodes: readonly AgentNode[]): readonly AgentNode[] {
     if (turns.length === 0) return [];
     return [{ node, begun: Math.min(...turns.map(({ begun }) => begun)), ended: Math.max(...turns.map(({ ended }) => ended)) }];
   });
-  const sorted = spans.toSorted((a, b) => a.begun - b.begun);
+  return sorted(spans);
+}
+
+function sorted(spans: readonly Span[]): readonly AgentNode[] {
   const groups: Span[][] = [];
   let end = -1;
-  for (const span of sorted) {
+  for (const span of spans.toSorted((a, b) => a.begun - b.begun)) {
     if (span.begun === 0 || span.begun >= end) groups.push([]);
     groups.at(-1)!.push(span);
     end = span.begun === 0 ? -1 : Math.max(end, span.ended);

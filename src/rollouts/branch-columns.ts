@@ -53,8 +53,23 @@ export function branchFactColumns({ parent, fork }: Pick<Branch, 'parent' | 'for
   return { parent, fork: fork === null ? null : { kind: fork.kind, at: fork.at, difference: fork.difference } };
 }
 
-export function ownColumns({ role, reward }: Pick<Branch, 'role' | 'reward'>): Pick<WireBranch, 'role' | 'reward'> {
-  return { ...(role === undefined ? {} : { role }), ...(reward === undefined ? {} : { reward: reward + 0 }) };
+export function ownColumns({ role, reward, endsLast }: OwnOfBranch): Pick<WireBranch, 'role' | 'reward' | 'ends_last'> {
+  // + 0 turns -0, which JSON does not preserve, into 0.
+  return {
+    ...(role === undefined ? {} : { role }),
+    ...(reward === undefined ? {} : { reward: reward + 0 }),
+    ...(endsLast === undefined ? {} : { ends_last: endsLast }),
+  };
+}
+
+type OwnOfBranch = Pick<Branch, 'role' | 'reward' | 'endsLast'>;
+
+export function ownOfColumns({ role, reward, ends_last: endsLast }: Pick<WireBranch, 'role' | 'reward' | 'ends_last'>): OwnOfBranch {
+  return {
+    ...(role === undefined ? {} : { role }),
+    ...(reward === undefined ? {} : { reward }),
+    ...(endsLast === undefined ? {} : { endsLast }),
+  };
 }
 
 export function toolColumns(tools: readonly ToolSpec[]) {
@@ -103,7 +118,7 @@ export function savedBranches(result: WireResult, segments: readonly TextSegment
   const parts = branches.map(({ played, segments: count }) => (played === undefined ? segments.slice(at, (at += count)) : savedSegments(played)));
   const told = parts.map((part) => completionMessages({ segments: part, turnFormat, branches: [] }).map(messageOf));
   const prompts = branchPrompts(branches, { prompt: result.prompt.map(messageOf), told }, messageOf);
-  return branches.map(({ parent, fork, role, reward, tools: own = tools }, i) => ({
+  return branches.map(({ parent, fork, tools: own = tools, ...rest }, i) => ({
     parent,
     fork: forkOf(fork),
     prompt: prompts[i]!,
@@ -111,8 +126,7 @@ export function savedBranches(result: WireResult, segments: readonly TextSegment
     segments: parts[i]!,
     generations: [],
     tokens: null,
-    ...(role === undefined ? {} : { role }),
-    ...(reward === undefined ? {} : { reward }),
+    ...ownOfColumns(rest),
   }));
 }
 

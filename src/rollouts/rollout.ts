@@ -145,6 +145,8 @@ export interface Branch {
   readonly role?: string;
   /** Its own reward, if an environment gives one. @default the rollout's */
   readonly reward?: number;
+  /** The policy wrote its last turn of the rollout in it, although others come after it. @default it did in the last branch */
+  readonly endsLast?: true;
 }
 
 /** The record of one episode. */

@@ -1,5 +1,5 @@
 /** The columns that all records of a rollout share: `results.jsonl`, `tokens.jsonl`, the rollouts of a training run, `asked.jsonl` and exports. */
-import { choice, count, countOrNull, flag, listOf, nullable, number, numberOrNull, object, text } from './json-schema.ts';
+import { choice, count, countOrNull, flag, listOf, nullable, number, numberOrNull, object, only, text } from './json-schema.ts';
 
 export const rolloutColumns = {
   rollout_id: text,
@@ -93,7 +93,12 @@ const fork = object({
 export const branchFacts = { parent: branchPlace.parent, /** Null for the first. */ fork: nullable(fork) } as const;
 
 /** Absent where they are the rollout's. */
-export const ownOfBranch = { role: text, reward: number } as const;
+export const ownOfBranch = {
+  role: text,
+  reward: number,
+  /** The last turn of the rollout is in it, and not in the last branch. */
+  ends_last: only(true),
+} as const;
 
 export const finish = choice('stop', 'length');
 export const logProbsMode = choice('raw', 'processed', 'unknown', 'none');

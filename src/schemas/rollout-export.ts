@@ -6,7 +6,16 @@ import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
 import { byName, closed, count, listOf, number, only, text, textOrNull, textOrNumber } from './json-schema.ts';
 import { isLogProb, isTokenId } from './log-prob-range.ts';
-import { branchPlace, logProbsMode, optionalColumns, placedPicture, rolloutColumns, tokenColumns, tokenSegment } from './rollout-columns.ts';
+import {
+  branchPlace,
+  logProbsMode,
+  optionalColumns,
+  ownOfBranch,
+  placedPicture,
+  rolloutColumns,
+  tokenColumns,
+  tokenSegment,
+} from './rollout-columns.ts';
 import { anySampling } from './sampling-columns.ts';
 import { sampledPlaces, turnColumns, turnProblem } from './turn-columns.ts';
 
@@ -31,6 +40,7 @@ export const RolloutExportSchema = closed(
     ...branchPlace,
     /** The branch's own reward, if the environment gives one; `reward` is the rollout's. */
     branch_reward: number,
+    ends_last: ownOfBranch.ends_last,
     ...turnColumns,
     images: listOf(closed(placedPicture)),
   },

@@ -98,7 +98,7 @@ export const algorithm = table('How rewards become a gradient.', {
   entropy_coefficient: number('Weight of the entropy bonus. Upstream: 0.001.', 0),
   branches: choice(
     ['all', 'longest', 'last'],
-    'The branches that are trained on, of rollouts with several of them (docs/agents.md). longest: the one in which the policy wrote the most tokens, the first of several. last: the last that began. Tokens of other branches have no loss; the reward is that of the whole rollout all the same.',
+    'The branches that are trained on, of rollouts with several of them (docs/agents.md). longest: the one in which the policy wrote the most tokens, the first of several. last: the one with the last turn of the rollout, as a rule that of the answer. Tokens of other branches have no loss; the reward is that of the whole rollout all the same.',
   ),
   branch_weight: choice(
     ['rollout', 'token'],

@@ -110,6 +110,7 @@ export function branchProblem(trajectory: Placed): string | null {
     if (problem !== null) return `branches[${i}] ${problem}`;
     end = branch.end;
   }
+  if (branches.filter(({ endsLast }) => endsLast === true).length > 1) return 'several branches end last';
   if (end !== ids.length) return `the branches end at ${end} of ${ids.length} ids`;
   for (const [i, { branch, from, to }] of branchPlaces(trajectory).entries()) {
     const first = branch.start + Math.max(branch.promptLength, 1);
@@ -135,7 +136,8 @@ function rangeProblem(branch: TrajectoryBranch, { i, end, promptLength }: Expect
   return `must have the index of an earlier branch as its parent, or null, got ${JSON.stringify(parent)}`;
 }
 
-function partProblem({ role, reward }: TrajectoryBranch): string | null {
+function partProblem({ role, reward, endsLast }: TrajectoryBranch): string | null {
+  if (endsLast !== undefined && endsLast !== true) return `must have endsLast true, or none, got ${JSON.stringify(endsLast)}`;
   if (role !== undefined && (typeof role !== 'string' || role === '')) return `must have a name as its role, got ${JSON.stringify(role)}`;
   if (reward === undefined || Number.isFinite(reward)) return null;
   return `must have a finite number as its reward, or none, got ${typeof reward === 'number' ? reward : JSON.stringify(reward)}`;

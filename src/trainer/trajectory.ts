@@ -58,6 +58,8 @@ export interface TrajectoryBranch {
   readonly role?: string;
   /** @default the trajectory's */
   readonly reward?: number;
+  /** The policy wrote its last turn of the rollout in it, although others come after it. @default it did in the last branch */
+  readonly endsLast?: true;
 }
 
 /**
@@ -183,7 +185,7 @@ function sampledTokens(branches: readonly Branch[], leased: number): SampledToke
   const images: PlacedImage[] = [];
   const placed: TrajectoryBranch[] = [];
   let [start, next] = [0, 0];
-  for (const { tokens, parent, role, reward } of parts) {
+  for (const { tokens, parent, role, reward, endsLast } of parts) {
     ids.set(tokens.ids, start);
     const everyLogProb = tokens.logProbs;
     for (const { start: from, end, version } of tokens.segments.filter(({ kind }) => kind === 'model')) {
@@ -194,7 +196,11 @@ function sampledTokens(branches: readonly Branch[], leased: number): SampledToke
       }
     }
     for (const image of tokens.images) images.push({ ...image, offset: start + image.offset });
-    const own = { ...(role === undefined ? {} : { role }), ...(reward === undefined ? {} : { reward }) };
+    const own = {
+      ...(role === undefined ? {} : { role }),
+      ...(reward === undefined ? {} : { reward }),
+      ...(endsLast === undefined ? {} : { endsLast }),
+    };
     placed.push({ start, end: start + tokens.length, promptLength: tokens.promptLength, parent, ...own });
     start += tokens.length;
   }

@@ -69,7 +69,11 @@ describe('vf-export of a training run', () => {
   });
 
   it('writes a line for each branch of a rollout, which training reads as the same rollout again', async () => {
-    const branches = [{ sampled: [-1, -2] }, { sampled: [-3], prompt: 4, parent: 0, role: 'helper', reward: 2 }, { sampled: [-4] }];
+    const branches = [
+      { sampled: [-1, -2] },
+      { sampled: [-3], prompt: 4, parent: 0, role: 'helper', reward: 2, endsLast: true as const },
+      { sampled: [-4] },
+    ];
     const written = branched('b/0', branches, { reward: 0.25, role: 'lead', turnTokens: [1, 1, 1, 0, 1], turnRewards: [null, 1, null, null, 0] });
     const rollouts = join(run, 'rollouts/step-000006.jsonl');
     writeFileSync(rollouts, `${JSON.stringify(trajectoryRecord(written, (text) => text))}\n`);

@@ -76,12 +76,12 @@ describe('savedBranches', () => {
     expect(saved.map(({ prompt }) => prompt)).toEqual(played.branches.map(({ prompt }) => prompt));
   });
 
-  it('keeps a role and a reward of a branch', async () => {
+  it('keeps a role and a reward of a branch, and which one ends last', async () => {
     const rollout = await branchedRollout();
-    const branches = rollout.branches.map((branch, i) => (i === 4 ? { ...branch, role: 'checker', reward: 0.5 } : branch));
+    const branches = rollout.branches.map((branch, i) => (i === 4 ? { ...branch, role: 'checker', reward: 0.5, endsLast: true as const } : branch));
     const columns = branchColumns({ ...rollout, branches })!;
-    expect(columns[4]).toMatchObject({ role: 'checker', reward: 0.5 });
+    expect(columns[4]).toMatchObject({ role: 'checker', reward: 0.5, ends_last: true });
     const result = { prompt: [], branches: columns } as unknown as WireResult;
-    expect(savedBranches(result, rollout.segments)[4]).toMatchObject({ role: 'checker', reward: 0.5 });
+    expect(savedBranches(result, rollout.segments)[4]).toMatchObject({ role: 'checker', reward: 0.5, endsLast: true });
   });
 });

@@ -11,6 +11,7 @@ import { ExecutionError, ModelError, PolicyError, RewardError } from '../../src/
 import { contentText } from '../../src/core/message.ts';
 import { reward, Rubric } from '../../src/core/rubric.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
+import { trajectoryOf } from '../../src/trainer/trajectory.ts';
 import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
 
 const rows = new Dataset<Row>('colours', [{ exampleId: 0, prompt: [{ role: 'user', content: 'Which colour has the heron?' }], answer: 'grey' }]);
@@ -136,6 +137,12 @@ describe('an agent', () => {
     expect(a).toHaveLength(4);
     expect(b).toEqual(a);
     expect(rollouts[0]!.branches[0]!.segments.map(({ text }) => text)[0]).toBe('0: plan.');
+    // It wrote its answer after the parts, in the branch with which it began.
+    expect(rollouts.map(({ branches }) => branches.map(({ endsLast }) => endsLast))).toEqual([
+      [true, undefined, undefined, undefined],
+      [true, undefined, undefined, undefined],
+    ]);
+    expect(trajectoryOf(rollouts[0]!).branches!.map(({ endsLast }) => endsLast)).toEqual([true, undefined, undefined, undefined]);
   });
 
   it('that is refused once its turns are spent is scored with what it played', async () => {

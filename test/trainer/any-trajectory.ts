@@ -90,5 +90,6 @@ export const anyBranchedTrajectory: fc.Arbitrary<Trajectory> = fc
           ...(reward === null ? {} : { reward }),
         };
       });
-    return { ...whole, branches };
+    const last = parts.length % branches.length;
+    return { ...whole, branches: branches.map((branch, i) => (i === last && i < branches.length - 1 ? { ...branch, endsLast: true } : branch)) };
   });

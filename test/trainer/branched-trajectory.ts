@@ -11,6 +11,7 @@ export interface MadeUpBranch {
   readonly parent?: number | null;
   readonly role?: string;
   readonly reward?: number;
+  readonly endsLast?: true;
 }
 
 /** Ids count up from 1 over all branches, so that each names its place; a token of the environment ends each branch. */
@@ -18,11 +19,19 @@ export function branched(rolloutId: string, branches: readonly MadeUpBranch[], c
   const placed: TrajectoryBranch[] = [];
   const targets: number[] = [];
   let end = 0;
-  for (const { sampled, prompt = 2, parent = null, role, reward } of branches) {
+  for (const { sampled, prompt = 2, parent = null, role, reward, endsLast } of branches) {
     const start = end;
     for (const i of sampled.keys()) targets.push(start + prompt + i);
     end = start + prompt + sampled.length + 1;
-    placed.push({ start, end, promptLength: prompt, parent, ...(role === undefined ? {} : { role }), ...(reward === undefined ? {} : { reward }) });
+    placed.push({
+      start,
+      end,
+      promptLength: prompt,
+      parent,
+      ...(role === undefined ? {} : { role }),
+      ...(reward === undefined ? {} : { reward }),
+      ...(endsLast === undefined ? {} : { endsLast }),
+    });
   }
   return trajectory(rolloutId, {
     ids: Int32Array.from({ length: end }, (_, i) => i + 1),

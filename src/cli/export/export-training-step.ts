@@ -75,8 +75,14 @@ function branchLines(trajectory: Trajectory, reward: number, run: RunColumns): r
   return sequencesOf(trajectory).map((sequence, branch) => {
     const line = exportOf(sequence, { reward, logProbs: sequence.logProbs! }, run);
     if (branches === undefined) return line;
-    const { parent, reward: own } = branches[branch]!;
-    return { ...line, branch, parent, ...(own === undefined ? {} : { branch_reward: own }) };
+    const { parent, reward: own, endsLast } = branches[branch]!;
+    return {
+      ...line,
+      branch,
+      parent,
+      ...(own === undefined ? {} : { branch_reward: own }),
+      ...(endsLast === undefined ? {} : { ends_last: endsLast }),
+    };
   });
 }
 

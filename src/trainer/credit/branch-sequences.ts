@@ -10,11 +10,11 @@ interface ChosenPlace extends BranchPlace {
   readonly index: number;
 }
 
-/** `longest` is the branch with the most sampled tokens; of several, the first. `last` is the last in order. */
+/** `longest` is the branch with the most sampled tokens; of several, the first. `last` is the one with the last turn of the rollout. */
 export function chosenPlaces(trajectory: Trajectory, choice: Algorithm['branches']): readonly ChosenPlace[] {
   const places = branchPlaces(trajectory).map((place, index) => ({ ...place, index }));
   if (choice === 'all') return places;
-  if (choice === 'last') return places.slice(-1);
+  if (choice === 'last') return [places.find(({ branch }) => branch.endsLast === true) ?? places.at(-1)!];
   return [places.reduce((longest, place) => (place.to - place.from > longest.to - longest.from ? place : longest))];
 }
 

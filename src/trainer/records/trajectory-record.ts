@@ -6,6 +6,7 @@ import { parseWire } from '../../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectoryBranch, type WireTrajectory } from '../../schemas/training-records.ts';
 import { turnProblem } from '../../schemas/turn-columns.ts';
 import { redactUrl } from '../../transport/redact.ts';
+import { ownColumns, ownOfColumns } from '../../rollouts/branch-columns.ts';
 import { factColumns, factsOf, imageColumns, placedImageOf, reasonOf, usageColumns } from '../../rollouts/rollout-columns.ts';
 import { branchProblem } from '../trajectory-branches.ts';
 import { POLICY_ROLE, type Trajectory, type TrajectoryBranch, turnsOnFile } from '../trajectory.ts';
@@ -39,20 +40,19 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
   };
 }
 
-function branchColumns({ start, end, promptLength, parent, role, reward }: TrajectoryBranch): WireTrajectoryBranch {
-  return {
-    length: end - start,
-    prompt_length: promptLength,
-    parent,
-    ...(role === undefined ? {} : { role }),
-    // + 0 turns -0, which JSON does not preserve, into 0.
-    ...(reward === undefined ? {} : { reward: reward + 0 }),
-  };
+function branchColumns({ start, end, promptLength, parent, ...own }: TrajectoryBranch): WireTrajectoryBranch {
+  return { length: end - start, prompt_length: promptLength, parent, ...ownColumns(own) };
 }
 
 function branchesOf(wire: readonly WireTrajectoryBranch[]): readonly TrajectoryBranch[] {
   let end = 0;
-  return wire.map(({ length, prompt_length: promptLength, ...rest }) => ({ start: end, end: (end += length), promptLength, ...rest }));
+  return wire.map(({ length, prompt_length: promptLength, parent, ...own }) => ({
+    start: end,
+    end: (end += length),
+    promptLength,
+    parent,
+    ...ownOfColumns(own),
+  }));
 }
 
 /** A line of a file of rollouts without its tokens: only texts, rewards and counts stay. Lines of other kinds stay as they are. */

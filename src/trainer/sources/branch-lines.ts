@@ -76,7 +76,7 @@ export function trajectoryOfLines(lines: RolloutLines, index: number): Trajector
     promptLength: rollout.prompt_length,
     targets,
     logProbs: Float64Array.from(targets, (at) => logProbs[at]!),
-    ...(parts.length === 1 ? turnsOnFile(rollout) : { ...turnsOfBranches(parts), branches: branchesOf(parts) }),
+    ...(rollout.branch === undefined ? turnsOnFile(rollout) : { ...turnsOfBranches(parts), branches: branchesOf(parts) }),
     segments: [],
   };
 }
@@ -88,13 +88,14 @@ function turnCount({ turn_tokens: tokens, segments }: RolloutExport): number {
 function branchesOf(parts: readonly RolloutExport[]): readonly TrajectoryBranch[] {
   const hasRoles = parts.some(({ role }) => role !== parts[0]!.role);
   let end = 0;
-  return parts.map(({ token_ids: ids, prompt_length: promptLength, parent = null, role, branch_reward: reward }) => ({
+  return parts.map(({ token_ids: ids, prompt_length: promptLength, parent = null, role, branch_reward: reward, ends_last: endsLast }) => ({
     start: end,
     end: (end += ids.length),
     promptLength,
     parent,
     ...(hasRoles && role !== undefined ? { role } : {}),
     ...(reward === undefined ? {} : { reward: reward + 0 }),
+    ...(endsLast === undefined ? {} : { endsLast }),
   }));
 }
 

@@ -62,6 +62,8 @@ describe('branchSequences', () => {
     expect(indexOf('longest', [2, 4, 4])).toEqual([1]);
     expect(indexOf('longest', [3, 3])).toEqual([0]);
     expect(indexOf('last', [3, 3, 0])).toEqual([2]);
+    const ending = branched('a/0', [{ sampled: [-1] }, { sampled: [-1, -1], endsLast: true }, { sampled: [-1] }]);
+    expect(chosenPlaces(ending, 'last').map(({ index }) => index)).toEqual([1]);
     expect(cut(three, { branches: 'last' }).map(({ ids }) => ids[0])).toEqual([12]);
   });
 
