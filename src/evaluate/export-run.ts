@@ -112,7 +112,7 @@ interface Waiting extends ExportHead {
 
 interface WaitingBranch {
   readonly turns: Parameters<typeof turnsOfGenerations>[0];
-  readonly own: Pick<RolloutExport, 'role' | 'branch' | 'parent' | 'branch_reward' | 'ends_last'>;
+  readonly own: Pick<RolloutExport, 'role' | 'branch' | 'parent' | 'branch_count' | 'branch_reward' | 'ends_last'>;
   /** Null until its tokens were read; empty if it has nothing to learn. */
   line: string | null;
 }
@@ -125,6 +125,7 @@ function waitingBranches({ generations, branches }: WireResult): WaitingBranch[]
     const own = {
       branch,
       parent,
+      branch_count: branches.length,
       ...(role === undefined ? {} : { role }),
       ...(reward === undefined ? {} : { branch_reward: reward }),
       ...(endsLast === undefined ? {} : { ends_last: endsLast }),
@@ -190,7 +191,7 @@ export function demonstrationRow({
   };
 }
 
-type ExportHead = Omit<RolloutExport, keyof WireTokens | 'turn_tokens' | 'turn_rewards' | 'branch_reward' | 'ends_last'> &
+type ExportHead = Omit<RolloutExport, keyof WireTokens | 'turn_tokens' | 'turn_rewards' | 'branch_count' | 'branch_reward' | 'ends_last'> &
   Pick<RolloutExport, 'rollout_id'>;
 
 /** The columns of an exported line that come from the results. They are held until the rollout's tokens are read; texts are not. */

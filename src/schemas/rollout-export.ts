@@ -4,7 +4,7 @@
  */
 import type { XStatic } from 'typebox/schema';
 import { encodeWithFloats } from './float-json.ts';
-import { byName, closed, count, listOf, number, only, text, textOrNull, textOrNumber } from './json-schema.ts';
+import { atLeastOne, byName, closed, count, listOf, number, only, text, textOrNull, textOrNumber } from './json-schema.ts';
 import { isLogProb, isTokenId } from './log-prob-range.ts';
 import {
   branchPlace,
@@ -38,6 +38,8 @@ export const RolloutExportSchema = closed(
     ...optionalColumns,
     /** Of a rollout that has several branches, with a line for each: `rollout_id` is the same in all. */
     ...branchPlace,
+    /** Of all of its branches, so that a reader of a stream knows when it has the whole rollout. */
+    branch_count: atLeastOne,
     /** The branch's own reward, if the environment gives one; `reward` is the rollout's. */
     branch_reward: number,
     ends_last: ownOfBranch.ends_last,
@@ -83,7 +85,8 @@ export function exportProblem(rollout: RolloutExport): string | null {
   return turnProblem(rollout, sampledPlaces(mask));
 }
 
-function branchProblem({ branch, parent }: RolloutExport): string | null {
+function branchProblem({ branch, parent, branch_count: count = Infinity }: RolloutExport): string | null {
+  if (branch !== undefined && branch >= count) return `branch is ${branch}, and branch_count ${count}`;
   if ((branch === undefined) !== (parent === undefined)) return `it has ${branch === undefined ? 'parent but no branch' : 'branch but no parent'}`;
   return branch !== undefined && typeof parent === 'number' && parent >= branch ? `parent is ${parent} for branch ${branch}` : null;
 }

@@ -136,7 +136,7 @@ function rangeProblem(branch: TrajectoryBranch, { i, end, promptLength }: Expect
   return `must have the index of an earlier branch as its parent, or null, got ${JSON.stringify(parent)}`;
 }
 
-function partProblem({ role, reward, endsLast }: TrajectoryBranch): string | null {
+function partProblem({ role, reward, endsLast }: Readonly<Partial<Record<keyof TrajectoryBranch, unknown>>>): string | null {
   if (endsLast !== undefined && endsLast !== true) return `must have endsLast true, or none, got ${JSON.stringify(endsLast)}`;
   if (role !== undefined && (typeof role !== 'string' || role === '')) return `must have a name as its role, got ${JSON.stringify(role)}`;
   if (reward === undefined || Number.isFinite(reward)) return null;

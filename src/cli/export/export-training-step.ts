@@ -80,6 +80,7 @@ function branchLines(trajectory: Trajectory, reward: number, run: RunColumns): r
       ...line,
       branch,
       parent,
+      branch_count: branches.length,
       ...(own === undefined ? {} : { branch_reward: own }),
       ...(endsLast === undefined ? {} : { ends_last: endsLast }),
     };

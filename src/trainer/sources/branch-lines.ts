@@ -14,11 +14,14 @@ export interface RolloutLine {
 /** One rollout: its only line, or the lines of its branches in order. */
 export type RolloutLines = readonly [RolloutLine, ...RolloutLine[]];
 
-/** Throws ConfigError for a branch whose line does not follow that of the branch before it. A rollout with branches is known to be whole once a line of another one, or the end, is read. */
+/**
+ * Throws ConfigError for a branch whose line does not follow that of the branch before it, and for a rollout without its last. Where lines do not say how many branches it has
+ * (`branch_count`), it is known to be whole once a line of another one, or the end, is read.
+ */
 export async function* rolloutsOfLines(lines: AsyncIterable<RolloutLine>): AsyncGenerator<RolloutLines, void> {
   let open: [RolloutLine, ...RolloutLine[]] | null = null;
   for await (const next of lines) {
-    const { branch = 0 } = next.rollout;
+    const { branch = 0, branch_count: count } = next.rollout;
     if (branch > 0) {
       const problem = open === null ? 'no line of the rollout comes before it' : followingProblem(open, next.rollout);
       if (problem !== null)
@@ -26,19 +29,27 @@ export async function* rolloutsOfLines(lines: AsyncIterable<RolloutLine>): Async
           `${next.place} is branch ${branch} of the rollout ${next.rollout.rollout_id}, but ${problem}. Keep the lines of a rollout together, branch 0 first`,
         );
       open!.push(next);
-      continue;
+    } else {
+      if (open !== null) yield whole(open);
+      open = [next];
     }
-    if (open !== null) yield open;
-    open = [next];
-    if (next.rollout.branch !== undefined) continue;
-    yield open;
+    if (next.rollout.branch !== undefined && branch + 1 !== count) continue;
+    yield open!;
     open = null;
   }
-  if (open !== null) yield open;
+  if (open !== null) yield whole(open);
+}
+
+function whole(lines: RolloutLines): RolloutLines {
+  const { rollout, place } = lines[0];
+  if (rollout.branch_count === undefined || rollout.branch_count === lines.length) return lines;
+  throw new ConfigError(
+    `${place} begins the rollout ${rollout.rollout_id}, which has ${rollout.branch_count} branches, but the file has only ${lines.length} of them here. Export it again`,
+  );
 }
 
 /** What all lines of a rollout say alike. */
-const SHARED = ['group_id', 'example_id', 'reward', 'stop_condition', 'task'] as const satisfies readonly (keyof RolloutExport)[];
+const SHARED = ['group_id', 'example_id', 'reward', 'stop_condition', 'task', 'branch_count'] as const satisfies readonly (keyof RolloutExport)[];
 
 function followingProblem([first, ...rest]: RolloutLines, next: RolloutExport): string | null {
   const { rollout } = first;

@@ -491,6 +491,24 @@ describe('rollouts from a file', () => {
     await expect(outcome).rejects.toThrow('Keep the lines of a rollout together, branch 0 first');
   });
 
+  it('are whole with their last branch, so that a stream need not go on first, and refused without it', async () => {
+    const [group, ...others] = [0, 1, 2, 3].map((index) => branchLines(0, index, 2, { branch_count: 2 }));
+    const second = LINES.slice(4, 8);
+    const silent = Promise.withResolvers<never>();
+    async function* stream() {
+      yield* second;
+      yield* [group!, ...others].flat();
+      await silent.promise;
+    }
+    await run({ createSource: sourceOf(stream(), { startsOver: false }), onTurn, config: { steps: 1 } });
+    expect((await rowsOf(path))[0]).toMatchObject({ rollouts: 8, branches_mean: 1.5 });
+    path = await newRun(await mkdtemp(join(parent, 'again-')));
+    const cut = [group![0]!, ...others.flat(), ...second];
+    await expect(run({ createSource: sourceOf(cut), onTurn, config: { steps: 1 } })).rejects.toThrow(
+      'theirs.jsonl:1 begins the rollout 0/0, which has 2 branches, but the file has only 1 of them here. Export it again',
+    );
+  });
+
   it('are refused where the branches of a rollout have different rewards of the rollout', async () => {
     const lines = [branchLines(0, 0, 2)[0]!, branchLines(0, 0, 2, { reward: 7 })[1]!];
     await expect(run({ createSource: sourceOf([...lines, ...LINES.slice(1)]), onTurn })).rejects.toThrow(
