@@ -85,8 +85,8 @@ export function exportProblem(rollout: RolloutExport): string | null {
   return turnProblem(rollout, sampledPlaces(mask));
 }
 
-function branchProblem({ branch, parent, branch_count: count = Infinity }: RolloutExport): string | null {
-  if (branch !== undefined && branch >= count) return `branch is ${branch}, and branch_count ${count}`;
+function branchProblem({ branch, parent, branch_count: branches = Infinity }: RolloutExport): string | null {
+  if (branch !== undefined && branch >= branches) return `branch is ${branch}, and branch_count ${branches}`;
   if ((branch === undefined) !== (parent === undefined)) return `it has ${branch === undefined ? 'parent but no branch' : 'branch but no parent'}`;
   return branch !== undefined && typeof parent === 'number' && parent >= branch ? `parent is ${parent} for branch ${branch}` : null;
 }
