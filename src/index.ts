@@ -8,7 +8,8 @@ export type { AgentPolicy, Environment, EpisodeOptions, StepContext } from './co
 export { type EnvResponse, type EpisodeState, MultiTurnEnv } from './core/multi-turn.ts';
 export { AgentEnv, type AgentRun } from './core/agent-env.ts';
 export { SingleTurnEnv } from './core/single-turn.ts';
-export { defineTool, ToolEnv } from './core/tool-use.ts';
+export { defineTool } from './core/tool.ts';
+export { ToolEnv } from './core/tool-use.ts';
 export { toolCallingBaseline } from './core/tool-calling-baseline.ts';
 
 export { groupReward, metric, reward, type RewardContext, Rubric, type Score } from './core/rubric.ts';

@@ -8,48 +8,30 @@ import { Ajv, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { toolsProblem } from './check-tools.ts';
 import type { Row } from './dataset.ts';
-import type { EpisodeOptions, PolicyNeed, StepContext } from './environment.ts';
-import { ConfigError, EnvironmentError, ModelError, RetrievalError, RewardError, thrownText, ToolError } from './errors.ts';
+import type { Episode, EpisodeOptions, PolicyNeed, StepContext } from './environment.ts';
+import { ConfigError, EnvironmentError, ModelError, RetrievalError, thrownText, ToolError, VfError } from './errors.ts';
 import { firstRepeated } from './first-repeated.ts';
 import type { Message, MessageContent, ToolCall } from './message.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './multi-turn.ts';
-import { metric, Rubric } from './rubric.ts';
 import { returnedText } from './returned-text.ts';
-import { RubricGroup } from './rubric-group.ts';
-import { isToolCall, type ParsedToolCall, parseToolCalls, readToolCall, type ToolCallAttempt, type ToolSpec } from './tool-calls.ts';
-
-export interface Tool extends ToolSpec {
-  /**
-   * Receives arguments that fit the schema. A string result is shown to the model unchanged, anything else as JSON. The message of an error that it
-   * throws is shown to the model, except the message of a ModelError or a RetrievalError, which fails the rollout.
-   */
-  execute(args: Record<string, unknown>, options: ToolExecution): unknown;
-}
-
-interface ToolExecution {
-  readonly signal: AbortSignal;
-  /** State of the calling episode; a tool may change it. */
-  readonly state: ToolState;
-}
-
-/**
- * Types a tool and checks its name. Throws ConfigError unless the name consists of letters, digits, _ and -.
- * @example
- * const add = defineTool({
- *   name: 'add',
- *   description: 'Adds two numbers.',
- *   parameters: { type: 'object', properties: { a: { type: 'number' }, b: { type: 'number' } }, required: ['a', 'b'] },
- *   execute: ({ a, b }) => Number(a) + Number(b),
- * });
- */
-export function defineTool(tool: Tool): Tool {
-  if (!/^[\w-]+$/.test(tool.name)) throw new ConfigError(`The tool name "${tool.name}" must consist of letters, digits, _ and -`);
-  return tool;
-}
+import { withToolMetrics } from './tool-metrics.ts';
+import { type SdkTools, sdkTools } from './sdk-tools.ts';
+import { isObject } from '../schemas/is-object.ts';
+import {
+  isToolCall,
+  type ParsedToolCall,
+  parseToolCalls,
+  readToolCall,
+  textBeforeCalls,
+  type ToolCallAttempt,
+  toolCallId,
+  type ToolSpec,
+} from './tool-calls.ts';
+import { type EpisodeTools, isToolSet, type ReadArguments, type Tool, type ToolExecution, type ToolSet, toolsOfSet } from './tool.ts';
 
 export interface ToolOptions<R extends Row> extends MultiTurnOptions<R> {
-  /** Their names must differ. */
-  readonly tools: readonly Tool[];
+  /** A list of tools and sets of tools, or tools of the AI SDK by name. Their names must differ. */
+  readonly tools: readonly (Tool | ToolSet)[] | SdkTools;
   /**
    * `text`: the system prompt lists the tools, the model writes `<tool_call>` blocks, and one user message answers them; works with every model.
    * `native`: the model's chat template or API lists the tools, and a `tool` message answers each call; chat format only.
@@ -57,8 +39,8 @@ export interface ToolOptions<R extends Row> extends MultiTurnOptions<R> {
    */
   readonly calls?: 'text' | 'native';
   /**
-   * Error classes, such as that of an outage, that end the rollout with a ToolError instead of being shown to the model. A ModelError and a
-   * RetrievalError always end it, as themselves. @default none
+   * Error classes, such as that of an outage, that end the rollout with a ToolError instead of being shown to the model. A ModelError, a
+   * RetrievalError and a ToolError always end it, as themselves. @default none
    */
   readonly stopErrors?: readonly (new (...args: never[]) => Error)[];
   /** Formats the text that the model reads when a tool throws. @default the error's message */
@@ -83,18 +65,23 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   readonly tools: readonly Tool[];
   readonly #validators: ReadonlyMap<string, ValidateFunction>;
   readonly #options: ToolOptions<R>;
+  readonly #sets: readonly ToolSet[];
+  /** What the episode with this state has said and holds. */
+  readonly #episodes = new WeakMap<ToolState, ToolEpisode>();
 
   constructor(options: ToolOptions<R>) {
-    const problem = toolsProblem(options.tools) ?? executeProblem(options.tools);
+    const { tools, sets, problem } = readTools(options.tools);
     if (problem !== null) throw new ConfigError(`The tools of the environment ${options.id} cannot be offered: ${problem}`);
-    super({ ...options, rubric: withToolMetrics(options.rubric, options.tools) });
-    const repeated = firstRepeated(options.tools.map(({ name }) => name));
-    if (repeated !== undefined) throw new ConfigError(`Two tools are called "${repeated}". Rename one.`);
+    super({ ...options, rubric: withToolMetrics(options.rubric, tools) });
+    this.#sets = sets;
+    const repeated = firstRepeated(tools.map(({ name }) => name));
+    if (repeated !== undefined)
+      throw new ConfigError(`Two tools are called "${repeated}". Rename one${sets.length === 0 ? '' : ', or give the tools of a server a prefix'}.`);
     if (options.calls === 'native' && this.turnFormat !== 'chat')
       throw new ConfigError('Native tool calls need turnFormat "chat", because messages answer them. Leave turnFormat out, or use calls "text".');
-    this.tools = options.tools;
+    this.tools = tools;
     this.#options = options;
-    this.#validators = new Map(options.tools.map((tool) => [tool.name, argumentsCheck(tool)]));
+    this.#validators = new Map(tools.filter(({ readArguments }) => readArguments === undefined).map((tool) => [tool.name, argumentsCheck(tool)]));
   }
 
   get #isNative(): boolean {
@@ -118,6 +105,23 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
     return [{ role: 'system', content: system }, ...row.prompt];
   }
 
+  override async start(row: R, options: EpisodeOptions): Promise<Episode> {
+    const episode = await super.start(row, options);
+    const held = new Map<ToolSet, EpisodeTools>();
+    this.#episodes.set(episode.state as ToolState, { messages: [...episode.prompt], held });
+    const end = async () => {
+      const ended = await Promise.allSettled([...held.values()].map((tools) => tools[Symbol.asyncDispose]()));
+      await episode[Symbol.asyncDispose]();
+      const failed = ended.find((each) => each.status === 'rejected');
+      if (failed !== undefined) throw failed.reason;
+    };
+    return { ...episode, [Symbol.asyncDispose]: end };
+  }
+
+  override async close(): Promise<void> {
+    await Promise.all(this.#sets.map((set) => set.close()));
+  }
+
   protected setupState(_row: R, _options: EpisodeOptions): ToolState {
     // Without a prototype, because a tool may be called `constructor`.
     return { turns: 0, calls: Object.create(null) as Record<string, number>, badCalls: 0, toolErrors: 0 };
@@ -126,28 +130,35 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   protected async envResponse(kept: string, state: ToolState, { toolCalls, signal }: StepContext): Promise<EnvResponse> {
     const calls = this.#isNative ? toolCalls.map(attemptOf) : parseToolCalls(kept);
     if (calls.length === 0) return { done: 'no_tools_called' };
+    const episode = this.#episodes.get(state) ?? { messages: [], held: new Map<ToolSet, EpisodeTools>() };
+    const ids = calls.map((_, i) => toolCalls[i]?.id ?? toolCallId(state.turns, i));
     const answers: string[] = [];
     // In order, because a later call may depend on an earlier one.
-    for (const call of calls) answers.push(await this.#answer(call, state, signal));
-    if (this.#isNative) return { messages: toolCalls.map(({ id }, i) => ({ role: 'tool', content: answers[i]!, toolCallId: id })) };
-    return { observation: answers.map((answer) => `<tool_response>\n${answer}\n</tool_response>`).join('\n') };
+    for (const [i, call] of calls.entries()) answers.push(await this.#answer(call, { state, signal, callId: ids[i]!, ...episode }));
+    const response: EnvResponse = this.#isNative
+      ? { messages: ids.map((id, i) => ({ role: 'tool', content: answers[i]!, toolCallId: id })) }
+      : { observation: answers.map((answer) => `<tool_response>\n${answer}\n</tool_response>`).join('\n') };
+    const { messages = [{ role: 'user', content: response.observation! }] } = response;
+    episode.messages.push(turnOf(kept, this.#isNative ? calls : [], ids), ...messages);
+    return response;
   }
 
-  async #answer(call: ParsedToolCall, state: ToolState, signal: AbortSignal): Promise<string> {
-    const problem = 'problem' in call ? call.problem : this.#refusal(call.name, call.args);
-    if (problem !== null || 'problem' in call) {
+  async #answer(call: ParsedToolCall, { held, ...context }: AnswerContext): Promise<string> {
+    const { state, signal } = context;
+    const read = 'problem' in call ? call : await this.#readArguments(call.name, call.args);
+    if ('problem' in read || 'problem' in call) {
       state.badCalls += 1;
-      return `Error: ${problem}`;
+      return `Error: ${'problem' in read ? read.problem : ''}`;
     }
     state.calls[call.name] = (state.calls[call.name] ?? 0) + 1;
     const tool = this.tools.find((t) => t.name === call.name)!;
     let result: unknown;
     try {
-      result = await tool.execute(call.args, { signal, state });
+      result = await tool.execute(read.args, { ...context, held: (set) => heldOf(set, held) });
     } catch (thrown) {
       const error = thrown instanceof Error ? thrown : new Error(thrownText(thrown));
       // The policy must not read a server's failure as an answer: the rollout fails and gets no reward.
-      if (signal.aborted || error instanceof ModelError || error instanceof RetrievalError) throw error;
+      if (signal.aborted || isFailure(error)) throw error;
       if (this.#options.stopErrors?.some((type) => error instanceof type)) {
         throw new ToolError(`Tool "${call.name}" failed: ${error.message}`, { cause: error });
       }
@@ -175,13 +186,62 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
     throw new EnvironmentError(text, { isOfCode: true });
   }
 
-  #refusal(name: string, args: Record<string, unknown>): string | null {
-    const validate = this.#validators.get(name);
-    if (!validate) return `there is no tool "${name}"; the tools are ${this.tools.map((t) => t.name).join(', ')}`;
-    if (validate(args)) return null;
+  async #readArguments(name: string, args: Record<string, unknown>): Promise<ReadArguments> {
+    const tool = this.tools.find((t) => t.name === name);
+    if (tool === undefined) return { problem: `there is no tool "${name}"; the tools are ${this.tools.map((t) => t.name).join(', ')}` };
+    const wrong = (what: string) => ({ problem: `the arguments of "${name}" are wrong: ${what}` });
+    if (tool.readArguments !== undefined) {
+      const read = await tool.readArguments(args);
+      return 'problem' in read ? wrong(read.problem) : read;
+    }
+    const validate = this.#validators.get(name)!;
+    if (validate(args)) return { args };
     const [first] = validate.errors ?? [];
-    return `the arguments of "${name}" are wrong: ${first?.instancePath || 'arguments'} ${first?.message ?? 'do not fit the schema'}`;
+    return wrong(`${first?.instancePath || 'arguments'} ${first?.message ?? 'do not fit the schema'}`);
   }
+}
+
+interface ToolEpisode {
+  readonly messages: Message[];
+  readonly held: Map<ToolSet, EpisodeTools>;
+}
+
+type AnswerContext = ToolEpisode & Pick<ToolExecution, 'state' | 'signal' | 'callId'>;
+
+function heldOf(set: ToolSet, held: Map<ToolSet, EpisodeTools>): EpisodeTools {
+  const tools = held.get(set) ?? set.episode();
+  held.set(set, tools);
+  return tools;
+}
+
+/** A failure of what stands behind a tool, or of its code, which the policy must not read as an answer. */
+function isFailure(error: Error): boolean {
+  return error instanceof ModelError || error instanceof RetrievalError || error instanceof ToolError || (error instanceof VfError && error.isOfCode);
+}
+
+/** The turn of the policy as later calls are told of it. */
+function turnOf(kept: string, calls: readonly ParsedToolCall[], ids: readonly string[]): Message {
+  if (calls.length === 0) return { role: 'assistant', content: kept };
+  const toolCalls = calls.map((call, i) => ({
+    id: ids[i]!,
+    name: 'problem' in call ? '' : call.name,
+    arguments: 'problem' in call ? '' : JSON.stringify(call.args),
+  }));
+  return { role: 'assistant', content: textBeforeCalls(kept, 'hermes'), toolCalls };
+}
+
+function readTools(given: ToolOptions<Row>['tools']): {
+  readonly tools: readonly Tool[];
+  readonly sets: readonly ToolSet[];
+  readonly problem: string | null;
+} {
+  if (isObject(given)) return { tools: sdkTools(given), sets: [], problem: null };
+  const listed: readonly unknown[] = Array.isArray(given) ? given : [];
+  const sets = listed.filter(isToolSet);
+  const own = Array.isArray(given) ? listed.filter((tool) => !isToolSet(tool)) : given;
+  const problem = toolsProblem(own) ?? executeProblem(own as readonly Tool[]);
+  const tools = listed.flatMap((tool) => (isToolSet(tool) ? toolsOfSet(tool) : [tool as Tool]));
+  return { tools, sets, problem };
 }
 
 /** A separate checker for each tool, because two schemas may have the same `$id`. Drafts from 2019-09 on use the 2020 dialect, all others draft 7. */
@@ -202,25 +262,6 @@ function executeProblem(tools: readonly Tool[]): string | null {
   const given = tools.map((tool) => (tool as { readonly execute: unknown }).execute);
   const odd = given.findIndex((execute) => typeof execute !== 'function');
   return odd === -1 ? null : `tools[${odd}].execute must be a function, got ${returnedText(given[odd])}`;
-}
-
-function withToolMetrics<R extends Row>(rubric: Rubric<R>, tools: readonly Tool[]): Rubric<R> {
-  const funcs = [
-    metric<R>(({ state }) => Object.values(counted(state).calls).reduce((a, b) => a + b, 0), { name: 'total_tool_calls', isCount: true }),
-    metric<R>(({ state }) => counted(state).badCalls, { name: 'bad_tool_calls', isCount: true }),
-    // A subclass may make its own state, and the file of an older run may have none of it.
-    metric<R>(({ state }) => counted(state).toolErrors ?? 0, { name: 'tool_errors', isCount: true }),
-    ...tools.map((tool) => metric<R>(({ state }) => counted(state).calls[tool.name] ?? 0, { name: `${tool.name}_calls`, isCount: true })),
-  ];
-  // A subclass may score by itself, which `extend` of Rubric does not keep.
-  if (rubric.constructor === Rubric || rubric.extend !== Rubric.prototype.extend) return rubric.extend(funcs);
-  return new RubricGroup([rubric, new Rubric({ funcs, parser: rubric.parser })]);
-}
-
-/** Throws RewardError if an episode that was played elsewhere is scored without its state. */
-function counted(state: Readonly<Record<string, unknown>>): Pick<ToolState, 'calls' | 'badCalls'> & { readonly toolErrors?: number } {
-  if (state['calls'] === undefined) throw new RewardError('the calls are counted in the episode\'s state, which is missing. Pass it as "state".');
-  return state as unknown as ToolState;
 }
 
 function extended(content: MessageContent, text: string): MessageContent {

@@ -4,7 +4,8 @@ import type { StepContext, StepResult } from '../../src/core/environment.ts';
 import { ConfigError, ModelError, RetrievalError, ToolError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
 import { Rubric } from '../../src/core/rubric.ts';
-import { defineTool, type Tool, ToolEnv, type ToolState } from '../../src/core/tool-use.ts';
+import { defineTool, type Tool } from '../../src/core/tool.ts';
+import { ToolEnv, type ToolState } from '../../src/core/tool-use.ts';
 
 class Outage extends Error {}
 const add = defineTool({
