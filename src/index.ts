@@ -31,6 +31,7 @@ export type { Passage, Retriever, SearchOptions } from './retrieval/retriever.ts
 export { type LoadContext, loadEnvironment, loadEnvironment as load_environment } from './registry/load-environment.ts';
 export { evaluate, type Evaluated, type EvaluateOptions } from './library/evaluate.ts';
 export { openPolicy } from './library/open-policy.ts';
+export { mcpTools } from './mcp/mcp-tools.ts';
 export { policyFromLanguageModel } from './clients/language-model-policy.ts';
 export type { PolicyClient } from './clients/policy-client.ts';
 export type { OpenedPolicy } from './sessions/policy/open-policy.ts';

@@ -72,11 +72,11 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   constructor(options: ToolOptions<R>) {
     const { tools, sets, problem } = readTools(options.tools);
     if (problem !== null) throw new ConfigError(`The tools of the environment ${options.id} cannot be offered: ${problem}`);
-    super({ ...options, rubric: withToolMetrics(options.rubric, tools) });
-    this.#sets = sets;
     const repeated = firstRepeated(tools.map(({ name }) => name));
     if (repeated !== undefined)
       throw new ConfigError(`Two tools are called "${repeated}". Rename one${sets.length === 0 ? '' : ', or give the tools of a server a prefix'}.`);
+    super({ ...options, rubric: withToolMetrics(options.rubric, tools) });
+    this.#sets = sets;
     if (options.calls === 'native' && this.turnFormat !== 'chat')
       throw new ConfigError('Native tool calls need turnFormat "chat", because messages answer them. Leave turnFormat out, or use calls "text".');
     this.tools = tools;

@@ -1,4 +1,5 @@
 /** Reads the entries of a pipeline's table `servers`. */
+import type { McpSource } from '../mcp/mcp-connection.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { kindOrNumber } from '../schemas/kind-of.ts';
 import { PipelineFileError } from './pipeline-error.ts';
@@ -9,10 +10,7 @@ export type ServerSource =
   | { readonly kind: 'builtin'; readonly name: BuiltinServer }
   /** A TypeScript or JavaScript file that exports tools. */
   | { readonly kind: 'module'; readonly path: string }
-  /** An MCP server that is started with the run. */
-  | { readonly kind: 'command'; readonly command: string; readonly args: readonly string[]; readonly env: Readonly<Record<string, string>> }
-  /** An MCP server that runs. */
-  | { readonly kind: 'url'; readonly url: string; readonly headers: Readonly<Record<string, string>> };
+  | McpSource;
 
 /**
  * Reads one entry: `servers/generation` or nothing, the built-in server of that name; a path ending in .ts, .mts, .js or .mjs; a URL; `{command, args, env}`;

@@ -27,7 +27,7 @@ const READERS: Readonly<Record<string, string>> = {
   'src/execution/program/program-sandbox.ts': 'passes bytes on',
   'src/files/process-group.ts': 'writes to a log, or gives streams to run-program.ts, which bounds them',
   'src/launch/vllm-process.ts': 'asks for a free port',
-  'src/pipelines/mcp-server.ts': 'boundedResponse, and JsonBounds over stdio',
+  'src/mcp/mcp-connection.ts': 'boundedResponse, and JsonBounds over stdio',
   'src/server/environment/openenv/session-socket.ts': 'jsonExcess, in frame-answer.ts',
   'src/server/environment/openenv/session-sockets.ts': 'jsonExcess, in frame-answer.ts',
   'src/server/listen.ts': 'BodyBudget',

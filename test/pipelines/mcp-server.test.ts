@@ -117,7 +117,7 @@ describe.concurrent('openMcpServer', () => {
   it('refuses a command that does not exist, and a URL where nothing listens', async () => {
     const { signal } = new AbortController();
     await expect(openMcpServer('m', { kind: 'command', command: './no-such-command', args: [], env: {} }, { cwd: folder, signal })).rejects.toThrow(
-      /^The MCP server m \(\.\/no-such-command\) cannot be used: .*ENOENT/,
+      /^The MCP server m \(\.\/no-such-command\) cannot be used: .*no-such-command: not found$/,
     );
     await expect(openMcpServer('m', { kind: 'url', url: 'http://127.0.0.1:1/mcp', headers: {} }, { cwd: folder, signal })).rejects.toThrow(
       /^The MCP server m \(http/,

@@ -1,0 +1,171 @@
+/**
+ * A connection to a server over the Model Context Protocol: a process that is started and ended with it, or a server that is reached over HTTP. Its messages are bounded, and
+ * what it says of itself reaches messages without secrets.
+ */
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import type { Tool } from '@modelcontextprotocol/sdk/types.js';
+import { thrownText, VfError } from '../core/errors.ts';
+import { systemText } from '../files/system-text.ts';
+import { boundedResponse } from '../transport/bounded-response.ts';
+import { headerCredentials, urlCredentials } from '../transport/credentials.ts';
+import { isSecretName, redactSecrets, redactUrl } from '../transport/redact.ts';
+import { StdioTransport } from './stdio-transport.ts';
+
+/** Where a server is. */
+export type McpSource =
+  /** It is started, with the usual variables of a shell and `env`, but without those of this process. */
+  | { readonly kind: 'command'; readonly command: string; readonly args: readonly string[]; readonly env: Readonly<Record<string, string>> }
+  | { readonly kind: 'url'; readonly url: string; readonly headers: Readonly<Record<string, string>> };
+
+export interface McpConnectOptions {
+  /** The folder in which a command runs. */
+  readonly cwd: string;
+  readonly signal: AbortSignal;
+  /** Deadline for starting, connecting and listing, in milliseconds. */
+  readonly timeoutMs: number;
+  /** Of a message that says what happened. */
+  readonly makeError: (message: string, cause: unknown) => VfError;
+}
+
+/** Of a message over HTTP, as the package has it for stdio. */
+const MOST_MESSAGE_BYTES = 10 * 2 ** 20;
+/** Most pages of a list of tools. */
+const MOST_PAGES = 100;
+/** Characters of another program's words in a message. */
+const MOST_QUOTED = 300;
+/** For the end of a session over HTTP, in milliseconds. */
+const END_MS = 1000;
+
+export class McpConnection {
+  readonly client: Client;
+  /** Its command or URL. */
+  readonly where: string;
+  /** False once it has ended, by whichever side. */
+  isOpen = true;
+  readonly #hide: (text: string) => string;
+  readonly #stdio: StdioTransport | null;
+  readonly #endSession: () => Promise<void>;
+  #excess: string | null = null;
+
+  private constructor(client: Client, source: McpSource, parts: { readonly stdio: StdioTransport | null; readonly endSession: () => Promise<void> }) {
+    this.client = client;
+    this.#stdio = parts.stdio;
+    this.#endSession = parts.endSession;
+    this.#hide = hiding(source);
+    this.where = this.#hide(source.kind === 'url' ? source.url : [source.command, ...source.args].join(' '));
+    // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the client has no other way
+    client.onclose = () => (this.isOpen = false);
+  }
+
+  /** Rejects with an error of `makeError` if the package is missing, or the server cannot be started, reached or understood. */
+  static async open(name: string, source: McpSource, options: McpConnectOptions): Promise<McpConnection> {
+    const { signal, timeoutMs, makeError } = options;
+    const { connection, transport } = await connectionFor(name, source, options, (client, of, parts) => new McpConnection(client, of, parts));
+    try {
+      await connection.client.connect(transport, { timeout: timeoutMs, signal });
+      return connection;
+    } catch (cause) {
+      await connection.close();
+      if (signal.aborted) throw signal.reason;
+      throw makeError(`The MCP server ${name} (${connection.where}) cannot be used: ${connection.quote(systemText(cause))}`, cause);
+    }
+  }
+
+  /**
+   * All pages of the list; none of a server without tools. Not by the client's own method: that would compile the schemas of the outputs, and a pattern among them could hang
+   * every answer.
+   */
+  async tools(request: { readonly timeout: number; readonly signal: AbortSignal }): Promise<readonly Tool[]> {
+    if (this.client.getServerCapabilities()?.tools === undefined) return [];
+    const { ListToolsResultSchema } = await import('@modelcontextprotocol/sdk/types.js');
+    const tools: Tool[] = [];
+    let cursor: string | undefined;
+    for (let page = 0; page < MOST_PAGES; page++) {
+      const listed = await this.client.request(
+        { method: 'tools/list', params: cursor === undefined ? {} : { cursor } },
+        ListToolsResultSchema,
+        request,
+      );
+      tools.push(...listed.tools);
+      cursor = listed.nextCursor;
+      if (cursor === undefined || cursor === '') return tools;
+    }
+    throw new VfError(`it lists its tools on more than ${MOST_PAGES} pages`);
+  }
+
+  /** What was thrown in one line without secrets, with what was wrong with the last message, and the end of what the server wrote to stderr. */
+  quote(thrown: unknown): string {
+    const written = oneLine(this.#stdio?.written ?? '');
+    const excess = this.#excess === null ? '' : `; its message ${this.#excess}`;
+    return this.#hide(oneLine(typeof thrown === 'string' ? thrown : thrownText(thrown)) + excess + (written === '' ? '' : `; it wrote: ${written}`));
+  }
+
+  /** Ends the connection and, with its processes, a server that it started. */
+  async close(): Promise<void> {
+    this.isOpen = false;
+    await this.#endSession().catch(() => {});
+    await this.client.close().catch(() => {});
+    // The client forgets a transport that failed.
+    await this.#stdio?.close();
+  }
+
+  /** Ends every request: the package would wait for the end of a stream that failed. */
+  refuse(excess: string): Error {
+    this.#excess ??= excess;
+    void this.close();
+    return new Error('the connection was ended');
+  }
+}
+
+type Make = (
+  client: Client,
+  source: McpSource,
+  parts: { readonly stdio: StdioTransport | null; readonly endSession: () => Promise<void> },
+) => McpConnection;
+
+async function connectionFor(name: string, source: McpSource, { cwd, makeError }: McpConnectOptions, make: Make) {
+  const fromSdk = <T>(load: () => Promise<T>) => loaded(name, load, makeError);
+  const { Client: McpClient } = await fromSdk(() => import('@modelcontextprotocol/sdk/client/index.js'));
+  const client = new McpClient({ name: 'vf-search', version: '1' });
+  let refuse = (excess: string): Error => new Error(excess);
+  if (source.kind === 'url') {
+    const { StreamableHTTPClientTransport } = await fromSdk(() => import('@modelcontextprotocol/sdk/client/streamableHttp.js'));
+    const bounded = async (url: string | URL, init?: RequestInit) => boundedResponse(await fetch(url, init), MOST_MESSAGE_BYTES, refuse);
+    const transport = new StreamableHTTPClientTransport(new URL(source.url), { requestInit: { headers: source.headers }, fetch: bounded });
+    const endSession = () => Promise.race([transport.terminateSession(), new Promise<void>((resolve) => setTimeout(resolve, END_MS).unref())]);
+    const connection = make(client, source, { stdio: null, endSession });
+    refuse = (excess) => connection.refuse(excess);
+    return { connection, transport };
+  }
+  const { getDefaultEnvironment } = await fromSdk(() => import('@modelcontextprotocol/sdk/client/stdio.js'));
+  const { ReadBuffer } = await fromSdk(() => import('@modelcontextprotocol/sdk/shared/stdio.js'));
+  const { command, args, env } = source;
+  const onExcess = (excess: string) => void refuse(excess);
+  const transport = new StdioTransport({ command, args, cwd, env: { ...getDefaultEnvironment(), ...env }, buffer: new ReadBuffer(), onExcess });
+  const connection = make(client, source, { stdio: transport, endSession: async () => {} });
+  refuse = (excess) => connection.refuse(excess);
+  return { connection, transport };
+}
+
+/** The package is an optional peer. */
+async function loaded<T>(name: string, load: () => Promise<T>, makeError: McpConnectOptions['makeError']): Promise<T> {
+  try {
+    return await load();
+  } catch (cause) {
+    if (!/^ERR_MODULE_NOT_FOUND|^ERR_PACKAGE/.test((cause as NodeJS.ErrnoException).code ?? '')) throw cause;
+    throw makeError(
+      `The server ${name} is an MCP server, which needs the package @modelcontextprotocol/sdk; run npm install @modelcontextprotocol/sdk`,
+      cause,
+    );
+  }
+}
+
+function hiding(source: McpSource): (text: string) => string {
+  const named = (fields: Readonly<Record<string, string>>) => Object.entries(fields).flatMap(([name, value]) => (isSecretName(name) ? [value] : []));
+  const secrets = source.kind === 'url' ? [...headerCredentials(source.headers), ...urlCredentials(source.url)] : named(source.env);
+  return (text) => redactSecrets(redactUrl(text), secrets);
+}
+
+export function oneLine(text: string): string {
+  return text.replaceAll(/\s+/g, ' ').trim().slice(0, MOST_QUOTED);
+}

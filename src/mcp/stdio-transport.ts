@@ -1,0 +1,101 @@
+/**
+ * The Model Context Protocol over the input and output of a child process. Unlike the transport of the SDK, it ends the process with everything that it started (`npx` starts
+ * the server as a child of its own), also when this process is killed, and bounds what a message may become before it is parsed.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ReadBuffer } from '@modelcontextprotocol/sdk/shared/stdio.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import { JsonBounds, REQUEST_LIMITS } from '../core/json-bounds.ts';
+import { ProcessGroup } from '../files/process-group.ts';
+
+export interface StdioOptions {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  /** The buffer of the SDK, which bounds bytes. */
+  readonly buffer: ReadBuffer;
+  /** A message that has too much, such as `nests lists and objects more than 64 levels deep`; the connection ends. */
+  readonly onExcess: (excess: string) => void;
+}
+
+/** The time that a server may take to end by itself once its input is closed, and again once it is asked to end, in milliseconds. */
+const END_GRACE_MS = 1000;
+/** Number of characters of a server's last lines on stderr that are kept. */
+const KEPT_STDERR = 300;
+
+export class StdioTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  /** The end of what the server wrote to stderr. */
+  written = '';
+  readonly #options: StdioOptions;
+  readonly #bounds = new JsonBounds(REQUEST_LIMITS, true);
+  #group: ProcessGroup | null = null;
+  #isEnded = false;
+
+  constructor(options: StdioOptions) {
+    this.#options = options;
+  }
+
+  async start(): Promise<void> {
+    const { command, args, env, cwd } = this.#options;
+    const group = await ProcessGroup.start({ command, args, env, folder: cwd, output: 'pipes' });
+    this.#group = group;
+    const { stdin, stdout, stderr } = group.streams!;
+    // A server that has ended takes nothing more; its end is reported by itself.
+    stdin.on('error', (error) => this.onerror?.(error));
+    stdout.on('data', (chunk: Buffer) => this.#take(chunk));
+    stderr.on('data', (chunk: Buffer) => (this.written = (this.written + chunk.toString('utf8')).slice(-KEPT_STDERR)));
+    void group.ended.then(() => this.#end());
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    const { stdin } = this.#group!.streams!;
+    if (!stdin.writable) throw new Error('the server takes no more messages');
+    await new Promise<void>((resolve, reject) => {
+      stdin.write(`${JSON.stringify(message)}\n`, (error) => (error ? reject(error) : resolve()));
+    });
+  }
+
+  /** Closes the server's input, waits for it to end, then ends its processes. */
+  async close(): Promise<void> {
+    // At once, so that no request waits for the process.
+    this.#end();
+    const group = this.#group;
+    if (group === null) return;
+    group.streams!.stdin.end();
+    await Promise.race([group.ended, sleep(END_GRACE_MS, undefined, { ref: false })]);
+    await group.stop(END_GRACE_MS);
+  }
+
+  #take(chunk: Buffer): void {
+    const { buffer, onExcess } = this.#options;
+    if (this.#isEnded) return;
+    const excess = this.#bounds.take(chunk);
+    if (excess !== null) return onExcess(excess);
+    try {
+      buffer.append(chunk);
+    } catch {
+      return onExcess('has more bytes than the buffer of a message');
+    }
+    for (;;) {
+      try {
+        const message = buffer.readMessage();
+        if (message === null) return;
+        this.onmessage?.(message);
+      } catch (error) {
+        // A line that is no message, such as a server's own log.
+        this.onerror?.(error as Error);
+      }
+    }
+  }
+
+  #end(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.onclose?.();
+  }
+}
