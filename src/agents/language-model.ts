@@ -4,41 +4,48 @@ import type {
   LanguageModelV4CallOptions,
   LanguageModelV4Content,
   LanguageModelV4GenerateResult,
-  LanguageModelV4Message,
   LanguageModelV4StreamPart,
-  LanguageModelV4ToolResultOutput,
+  SharedV4Warning,
 } from '@ai-sdk/provider';
-import type { Message } from '../core/message.ts';
-import type { ToolSpec } from '../core/tool-calls.ts';
-import type { AgentRequest, AgentSettings, AgentTurn } from './agent-request.ts';
-import { defined } from './dialects/request-keys.ts';
+import type { AgentRequest, AgentTurn } from './agent-request.ts';
 import { AgentRefusal } from './agent-refusal.ts';
+import { readCallOptions } from './language-model-request.ts';
 
 /** Answers a request; the signal is the caller's. */
 export type Ask = (request: AgentRequest, signal: AbortSignal) => Promise<readonly AgentTurn[]>;
 
 /**
+ * A model of specification 4. It rejects with the SDK's error of an API call, so that a refusal is not asked again: the message names what cannot be honoured.
  * @param name of the policy in results
  * @param ask answers one request
+ * @example const { text } = await generateText({ model: languageModelOf('policy', (request, signal) => session.ask(request, signal)), prompt: 'Who?' });
  */
 export function languageModelOf(name: string, ask: Ask): LanguageModelV4 {
-  const generate = async (options: LanguageModelV4CallOptions): Promise<LanguageModelV4GenerateResult> => {
+  let answered = 0;
+  const answer = async (options: LanguageModelV4CallOptions, isStreamed: boolean): Promise<LanguageModelV4GenerateResult> => {
     const { abortSignal = new AbortController().signal } = options;
-    const [turn] = await ask(requestOf(name, options), abortSignal);
-    return resultOf(turn!);
+    try {
+      const request = readCallOptions(name, options, isStreamed);
+      const [turn] = await ask(request, abortSignal);
+      answered += 1;
+      return { ...resultOf(turn!, request), response: { id: `vf-${answered}`, timestamp: new Date(), modelId: name } };
+    } catch (error) {
+      throw error instanceof AgentRefusal ? new AgentCallError(error) : error;
+    }
   };
   return {
     specificationVersion: 'v4',
-    provider: 'vf-search',
+    provider: PROVIDER,
     modelId: name,
     supportedUrls: {},
-    doGenerate: generate,
+    doGenerate: (options) => answer(options, false),
     async doStream(options) {
-      const { content, finishReason, usage } = await generate(options);
+      const { content, finishReason, usage, warnings, response, providerMetadata } = await answer(options, true);
       const parts: LanguageModelV4StreamPart[] = [
-        { type: 'stream-start', warnings: [] },
+        { type: 'stream-start', warnings },
+        { type: 'response-metadata', ...response },
         ...content.flatMap(streamed),
-        { type: 'finish', finishReason, usage },
+        { type: 'finish', finishReason, usage, ...(providerMetadata && { providerMetadata }) },
       ];
       const stream = new ReadableStream<LanguageModelV4StreamPart>({
         start(controller) {
@@ -51,104 +58,72 @@ export function languageModelOf(name: string, ask: Ask): LanguageModelV4 {
   };
 }
 
-function requestOf(model: string, options: LanguageModelV4CallOptions): AgentRequest {
-  const { prompt, tools = [], toolChoice, responseFormat, presencePenalty, frequencyPenalty, topK, reasoning } = options;
-  const extra = Object.fromEntries(
-    Object.entries({ presence_penalty: presencePenalty, frequency_penalty: frequencyPenalty, top_k: topK }).filter(
-      ([, value]) => value !== undefined,
-    ),
-  );
-  const settings: AgentSettings = defined({
-    temperature: options.temperature,
-    topP: options.topP,
-    maxTokens: options.maxOutputTokens,
-    stop: options.stopSequences?.length === 0 ? undefined : options.stopSequences,
-    seed: options.seed,
-    toolChoice: toolChoice?.type === 'tool' ? { name: toolChoice.toolName } : toolChoice?.type,
-    jsonSchema: responseFormat?.type === 'json' ? ((responseFormat.schema as AgentSettings['jsonSchema']) ?? null) : undefined,
-    extra: Object.keys(extra).length === 0 ? undefined : extra,
-  });
-  return {
-    model,
-    messages: prompt.flatMap((message, i) => messagesOf(message, `prompt[${i}]`)),
-    tools: tools.map((tool, i): ToolSpec => {
-      if (tool.type === 'function')
-        return { name: tool.name, description: tool.description ?? '', parameters: tool.inputSchema as ToolSpec['parameters'] };
-      throw new AgentRefusal(
-        400,
-        `tools[${i}]`,
-        `The tool ${tool.id} runs at its provider, which the policy has not. Give it as a tool with execute.`,
-      );
-    }),
-    settings,
-    isStreamed: false,
-    unhonoured: reasoning === undefined || reasoning === 'provider-default' ? [] : ['reasoning'],
-  };
-}
+const PROVIDER = 'vf-search';
 
-function messagesOf(message: LanguageModelV4Message, place: string): readonly Message[] {
-  if (message.role === 'system') return [{ role: 'system', content: message.content }];
-  if (message.role === 'user')
-    return [{ role: 'user', content: message.content.map((part, i) => textOf(part, `${place}.content[${i}]`)).join('\n') }];
-  if (message.role === 'tool')
-    return message.content.flatMap((part) =>
-      part.type === 'tool-result' ? [{ role: 'tool' as const, toolCallId: part.toolCallId, content: outputText(part.output) }] : [],
-    );
-  const texts = message.content.flatMap((part, i) => (part.type === 'text' ? [textOf(part, `${place}.content[${i}]`)] : []));
-  const toolCalls = message.content.flatMap((part) =>
-    part.type === 'tool-call' ? [{ id: part.toolCallId, name: part.toolName, arguments: JSON.stringify(part.input) ?? '{}' }] : [],
-  );
-  return [{ role: 'assistant', content: texts.join(''), ...(toolCalls.length === 0 ? {} : { toolCalls }) }];
-}
+const MARKS = ['vercel.ai.error', 'vercel.ai.error.AI_APICallError'];
 
-function textOf(part: { readonly type: string; readonly text?: unknown }, place: string): string {
-  if (part.type === 'text' && typeof part.text === 'string') return part.text;
-  throw new AgentRefusal(400, place, `${place} must be a text, because this policy reads text only.`);
-}
+/** As the SDK's APICallError, which it tells by these marks: its copies in other packages do not share a class. */
+class AgentCallError extends Error {
+  override readonly name = 'AI_APICallError';
+  readonly url = 'vf-search://policy';
+  readonly requestBodyValues = {};
+  readonly statusCode: number;
+  /** A policy that failed may answer later; a refusal stays one. */
+  readonly isRetryable: boolean;
+  /** As the error of an OpenAI API has it: what is at fault. */
+  readonly data: { readonly error: { readonly message: string; readonly param: string | null } };
 
-/** What a chat API is sent for the result of a tool. */
-function outputText(output: LanguageModelV4ToolResultOutput): string {
-  switch (output.type) {
-    case 'text':
-    case 'error-text':
-      return output.value;
-    case 'execution-denied':
-      return output.reason ?? 'Tool call execution denied.';
-    default:
-      return JSON.stringify(output.value);
+  constructor(refusal: AgentRefusal) {
+    super(refusal.message, { cause: refusal });
+    for (const mark of MARKS) Object.defineProperty(this, Symbol.for(mark), { value: true });
+    this.statusCode = refusal.status;
+    this.isRetryable = refusal.status >= 500;
+    this.data = { error: { message: refusal.message, param: refusal.param } };
   }
 }
 
-function resultOf({ content, reasoning, toolCalls, finish, usage }: AgentTurn): LanguageModelV4GenerateResult {
+function resultOf(
+  { content, reasoning, toolCalls, finish, usage, stopSequence }: AgentTurn,
+  { unhonoured }: AgentRequest,
+): LanguageModelV4GenerateResult {
   const parts: LanguageModelV4Content[] = [
     ...(reasoning === undefined ? [] : [{ type: 'reasoning' as const, text: reasoning }]),
     ...(content === '' ? [] : [{ type: 'text' as const, text: content }]),
+    // As the policy wrote it, which may be no JSON: the SDK says so to the agent.
     ...toolCalls.map(({ id, name, arguments: input }) => ({ type: 'tool-call' as const, toolCallId: id, toolName: name, input })),
   ];
+  const cached = usage.cachedTokens ?? undefined;
   return {
     content: parts,
     finishReason: { unified: finish === 'length' ? 'length' : toolCalls.length > 0 ? 'tool-calls' : 'stop', raw: finish },
     usage: {
-      inputTokens: { total: usage.promptTokens, noCache: undefined, cacheRead: usage.cachedTokens ?? undefined, cacheWrite: undefined },
+      inputTokens: {
+        total: usage.promptTokens,
+        noCache: cached === undefined ? undefined : usage.promptTokens - cached,
+        cacheRead: cached,
+        cacheWrite: undefined,
+      },
       outputTokens: { total: usage.completionTokens, text: undefined, reasoning: undefined },
     },
-    warnings: [],
+    warnings: unhonoured.map((feature): SharedV4Warning => ({ type: 'unsupported', feature, details: 'The policy answers without it.' })),
+    ...(stopSequence === undefined ? {} : { providerMetadata: { [PROVIDER]: { stopSequence } } }),
   };
 }
 
 function streamed(part: LanguageModelV4Content, i: number): readonly LanguageModelV4StreamPart[] {
   const id = String(i);
-  if (part.type === 'text')
+  if (part.type === 'text' || part.type === 'reasoning')
     return [
-      { type: 'text-start', id },
-      { type: 'text-delta', id, delta: part.text },
-      { type: 'text-end', id },
+      { type: `${part.type}-start`, id },
+      { type: `${part.type}-delta`, id, delta: part.text },
+      { type: `${part.type}-end`, id },
     ];
-  if (part.type === 'reasoning')
-    return [
-      { type: 'reasoning-start', id },
-      { type: 'reasoning-delta', id, delta: part.text },
-      { type: 'reasoning-end', id },
-    ];
-  return part.type === 'tool-call' ? [part] : [];
+  if (part.type !== 'tool-call') return [];
+  const { toolCallId, toolName, input } = part;
+  return [
+    { type: 'tool-input-start', id: toolCallId, toolName },
+    { type: 'tool-input-delta', id: toolCallId, delta: input },
+    { type: 'tool-input-end', id: toolCallId },
+    part,
+  ];
 }

@@ -2,6 +2,7 @@
  * The Model Context Protocol over the input and output of a child process. Unlike the transport of the SDK, it ends the process with everything that it started (`npx` starts
  * the server as a child of its own), also when this process is killed, and bounds what a message may become before it is parsed.
  */
+import { finished } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ReadBuffer } from '@modelcontextprotocol/sdk/shared/stdio.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
@@ -44,16 +45,18 @@ export class StdioTransport implements Transport {
     const { command, args, env, cwd } = this.#options;
     const group = await ProcessGroup.start({ command, args, env, folder: cwd, output: 'pipes' });
     this.#group = group;
-    const { stdin, stdout, stderr } = group.streams!;
+    const { stdin, stdout, stderr } = group.streams;
     // A server that has ended takes nothing more; its end is reported by itself.
     stdin.on('error', (error) => this.onerror?.(error));
     stdout.on('data', (chunk: Buffer) => this.#take(chunk));
     stderr.on('data', (chunk: Buffer) => (this.written = (this.written + chunk.toString('utf8')).slice(-KEPT_STDERR)));
-    void group.ended.then(() => this.#end());
+    // What it wrote last arrives after its end, unless a process that left the group holds its outputs.
+    const drained = Promise.allSettled([finished(stdout), finished(stderr)]);
+    void group.ended.then(() => Promise.race([drained, sleep(END_GRACE_MS, undefined, { ref: false })])).then(() => this.#end());
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
-    const { stdin } = this.#group!.streams!;
+    const { stdin } = this.#group!.streams;
     if (!stdin.writable) throw new Error('the server takes no more messages');
     await new Promise<void>((resolve, reject) => {
       stdin.write(`${JSON.stringify(message)}\n`, (error) => (error ? reject(error) : resolve()));
@@ -66,7 +69,7 @@ export class StdioTransport implements Transport {
     this.#end();
     const group = this.#group;
     if (group === null) return;
-    group.streams!.stdin.end();
+    group.streams.stdin.end();
     await Promise.race([group.ended, sleep(END_GRACE_MS, undefined, { ref: false })]);
     await group.stop(END_GRACE_MS);
   }

@@ -1,0 +1,126 @@
+/** The options of a call in the AI SDK, as a request of an agent. Every option is read, known to change nothing here, or refused by its name. */
+import type { LanguageModelV4CallOptions, LanguageModelV4Message } from '@ai-sdk/provider';
+import type { Message, ToolCall } from '../core/message.ts';
+import { toolOutputText } from '../core/sdk-tool-output.ts';
+import type { ToolSpec } from '../core/tool-calls.ts';
+import { fieldsOf, isObject } from '../schemas/is-object.ts';
+import type { AgentRequest, AgentSettings } from './agent-request.ts';
+import { defined, integerFrom, LIST, numberFrom, OBJECT, refuse, RequestKeys } from './dialects/request-keys.ts';
+
+/** What has no meaning without a server: its headers, its own events, the end of its connection. */
+const IGNORED = ['headers', 'includeRawChunks', 'abortSignal'];
+/** What asks a model to answer in another way. Options of other providers are theirs. */
+const NAMED = ['reasoning', 'providerOptions'];
+
+/** Throws AgentRefusal. */
+export function readCallOptions(model: string, options: LanguageModelV4CallOptions, isStreamed: boolean): AgentRequest {
+  const { reasoning, ...asked } = options;
+  const keys = new RequestKeys(reasoning === 'provider-default' ? asked : { ...options });
+  const prompt = keys.required('prompt', LIST) as LanguageModelV4CallOptions['prompt'];
+  if (prompt.length === 0) refuse('prompt', 'must have at least one message.');
+  const messages = prompt.flatMap((message, i) => messagesOf(message, `prompt[${i}]`));
+  const tools = (keys.optional('tools', LIST) ?? []).map((tool, i) => toolOf(tool, `tools[${i}]`));
+  const settings = settingsOf(keys, tools);
+  return { model, messages, tools, settings, isStreamed, unhonoured: keys.end({ ignored: IGNORED, named: NAMED }) };
+}
+
+/** The SDK's names of vLLM's fields. */
+const EXTRA = { top_k: 'topK', presence_penalty: 'presencePenalty', frequency_penalty: 'frequencyPenalty' } as const;
+
+function settingsOf(keys: RequestKeys, tools: readonly ToolSpec[]): AgentSettings {
+  const extra = Object.fromEntries(
+    Object.entries(EXTRA).flatMap(([name, option]) => {
+      const value = keys.optional(option, name === 'top_k' ? integerFrom(-1) : numberFrom(-2, 2));
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+  const stop = keys.optional('stopSequences', LIST) ?? [];
+  if (!stop.every((text) => typeof text === 'string' && text !== '')) refuse('stopSequences', 'must be a list of texts that are not empty.');
+  return defined({
+    temperature: keys.optional('temperature', numberFrom(0, 100)),
+    topP: keys.optional('topP', numberFrom(0, 1)),
+    maxTokens: keys.optional('maxOutputTokens', integerFrom(1)),
+    stop: stop.length === 0 ? undefined : (stop as readonly string[]),
+    seed: keys.optional('seed', integerFrom(-(2 ** 53))),
+    toolChoice: toolChoiceOf(keys.optional('toolChoice', OBJECT), tools),
+    jsonSchema: jsonSchemaOf(keys.optional('responseFormat', OBJECT)),
+    extra: Object.keys(extra).length === 0 ? undefined : extra,
+  });
+}
+
+function toolChoiceOf(choice: Readonly<Record<string, unknown>> | undefined, tools: readonly ToolSpec[]): AgentSettings['toolChoice'] | undefined {
+  if (choice === undefined) return undefined;
+  const { type, toolName } = choice;
+  if (type === 'auto' || type === 'none' || type === 'required') return type;
+  if (type !== 'tool' || typeof toolName !== 'string') return refuse('toolChoice', 'must be of the type auto, none, required or tool.');
+  return tools.some(({ name }) => name === toolName)
+    ? { name: toolName }
+    : refuse('toolChoice.toolName', `names ${toolName}, which is none of the tools.`);
+}
+
+function jsonSchemaOf(format: Readonly<Record<string, unknown>> | undefined): AgentSettings['jsonSchema'] | undefined {
+  if (format === undefined || format['type'] === 'text') return undefined;
+  if (format['type'] !== 'json') return refuse('responseFormat.type', 'must be "text" or "json".');
+  const { schema = null } = format;
+  return schema === null || isObject(schema) ? schema : refuse('responseFormat.schema', 'must be a JSON Schema.');
+}
+
+function toolOf(tool: unknown, place: string): ToolSpec {
+  const { type, id, name, description = '', inputSchema = {} } = fieldsOf(tool);
+  if (type !== 'function')
+    return refuse(
+      place,
+      `is ${typeof id === 'string' ? id : 'no function'}, a tool that runs at its provider, and the policy has none. Give it as a tool with execute.`,
+    );
+  if (typeof name !== 'string' || name === '') return refuse(`${place}.name`, 'must be a string.');
+  return { name, description: typeof description === 'string' ? description : '', parameters: fieldsOf(inputSchema) };
+}
+
+function messagesOf(message: LanguageModelV4Message, place: string): readonly Message[] {
+  const { role, content } = message;
+  if (role === 'system') return [{ role, content }];
+  if (!Array.isArray(content)) return refuse(`${place}.content`, 'must be a list of parts.');
+  const parts = content.map((part, i) => [fieldsOf(part), `${place}.content[${i}]`] as const);
+  if (role === 'user') return [{ role, content: parts.map(([part, at]) => textOf(part, at)).join('\n') }];
+  if (role === 'assistant') return [assistantMessage(parts)];
+  if (role !== 'tool') return refuse(`${place}.role`, 'must be system, user, assistant or tool.');
+  // Of an approval, the result tells what became of it.
+  return parts.filter(([part]) => part['type'] !== 'tool-approval-response').map(([part, at]) => toolMessage(part, at));
+}
+
+type Part = readonly [part: Readonly<Record<string, unknown>>, place: string];
+
+function assistantMessage(parts: readonly Part[]): Message {
+  const texts: string[] = [];
+  const thoughts: string[] = [];
+  const toolCalls: ToolCall[] = [];
+  for (const [part, place] of parts) {
+    const { type, text, toolCallId, toolName, input, providerExecuted } = part;
+    if (type === 'reasoning' && typeof text === 'string') thoughts.push(text);
+    else if (type === 'tool-call' && providerExecuted !== true)
+      toolCalls.push({
+        id: String(toolCallId),
+        name: String(toolName),
+        arguments: typeof input === 'string' ? input : (JSON.stringify(input) ?? '{}'),
+      });
+    else texts.push(textOf(part, place));
+  }
+  return {
+    role: 'assistant',
+    content: texts.join(''),
+    ...(toolCalls.length === 0 ? {} : { toolCalls }),
+    ...(thoughts.length === 0 ? {} : { serverFields: { reasoning_content: thoughts.join('\n') } }),
+  };
+}
+
+function toolMessage({ type, toolCallId, output }: Part[0], place: string): Message {
+  if (type !== 'tool-result' || typeof toolCallId !== 'string') return refuse(place, 'must be the result of a tool.');
+  const shown = toolOutputText(output);
+  return 'text' in shown ? { role: 'tool', content: shown.text, toolCallId } : refuse(`${place}.output`, `is ${shown.problem}.`);
+}
+
+function textOf({ type, text, mediaType }: Part[0], place: string): string {
+  if (type === 'text' && typeof text === 'string') return text;
+  const what = typeof mediaType === 'string' ? `${String(type)} (${mediaType})` : String(type);
+  return refuse(place, `is of the type ${what}, and must be a text, because this policy reads text only.`);
+}
