@@ -44,6 +44,8 @@ export interface AgentOptions<R extends Row> {
   readonly failures?: 'fail' | 'score';
   /** The reward of one branch; null leaves it to the rollout's. @default the rollout's */
   readonly branchReward?: (context: BranchContext<R>) => number | null;
+  /** What the agent uses in every rollout and the environment closes, such as the tools of `mcpTools`. @default none */
+  readonly resources?: readonly { close(): Promise<void> }[];
   /** Lines for the user before and after a run. @default none */
   readonly notices?: readonly string[];
   /** Facts for the results file, as JSON. @default none */
@@ -63,6 +65,7 @@ const OPTIONS = [
   'limits',
   'failures',
   'branchReward',
+  'resources',
   'notices',
   'provenance',
 ] as const satisfies readonly (keyof AgentOptions<Row>)[];
@@ -98,6 +101,7 @@ export class AgentEnv<R extends Row = Row> implements Environment<R> {
   readonly turnFormat = 'chat';
   readonly #train: Dataset<R> | undefined;
   readonly #run: AgentOptions<R>['run'];
+  readonly #resources: readonly { close(): Promise<void> }[];
 
   constructor(options: AgentOptions<R>) {
     const { id, maxTurns, failures = 'fail', branchReward } = options;
@@ -107,6 +111,7 @@ export class AgentEnv<R extends Row = Row> implements Environment<R> {
     this.rubric = options.rubric;
     this.#train = options.train;
     this.#run = options.run;
+    this.#resources = options.resources ?? [];
     this.asksPolicy = options.asksPolicy ?? options.models === undefined;
     if (options.models !== undefined) this.programModels = options.models;
     this.roles = options.roles ?? {};
@@ -143,7 +148,9 @@ export class AgentEnv<R extends Row = Row> implements Environment<R> {
     throw new ConfigError(`${this.id} is an agent, which plays its rows itself and has no episodes.`);
   }
 
-  async close(): Promise<void> {}
+  async close(): Promise<void> {
+    await Promise.all(this.#resources.map((resource) => resource.close()));
+  }
 }
 
 /** True for an environment that plays its rows itself and asks models of its own: it needs no policy. */

@@ -7,6 +7,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { AgentEnv } from '../../src/core/agent-env.ts';
 import { Dataset, type Row } from '../../src/core/dataset.ts';
 import { CancelledError, ConfigError, ToolError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
@@ -278,6 +279,22 @@ describe.concurrent('mcpTools for an agent of the AI SDK', () => {
     expect(model.doGenerateCalls[0]!.tools).toMatchObject([
       { name: 'note', description: 'The tool note.', inputSchema: { properties: { text: { type: 'string' } } } },
     ]);
+  });
+
+  it('is closed with its environment', async () => {
+    const log = newLog();
+    const mcp = await stdio(log);
+    const environment = new AgentEnv({
+      id: 'noting',
+      eval: new Dataset('notes', [row]),
+      rubric: new Rubric({ funcs: [] }),
+      run: async () => ({}),
+      resources: [mcp],
+    });
+    const pid = Number(linesOf(log)[0]!.split(' ')[1]);
+    expect(isAlive(pid)).toBe(true);
+    await environment.close();
+    await until(() => !isAlive(pid));
   });
 
   it('throws a failure of the server again at the end of the episode, which the SDK had shown to the model', async () => {

@@ -20,11 +20,14 @@ export const EVAL_OPTIONS = groups({
   },
   Policy: {
     model: text('model name, or an alias of endpoints.toml', { letter: 'm', placeholder: 'NAME' }),
-    provider: text(`base URL and key variable by name: ${PROVIDER_NAMES.join(', ')}`, {
-      letter: 'p',
-      placeholder: 'NAME',
-      completion: PROVIDER_NAMES,
-    }),
+    provider: text(
+      `base URL and key variable by name: ${PROVIDER_NAMES.join(', ')}; or a module (./my-policy.ts) that exports a model of the AI SDK as policy`,
+      {
+        letter: 'p',
+        placeholder: 'NAME',
+        completion: PROVIDER_NAMES,
+      },
+    ),
     apiBaseUrl: text('any OpenAI-compatible server, up to and including /v1', { letter: 'b', placeholder: 'URL' }),
     apiKeyVar: text('environment variable that holds the API key', { letter: 'k', placeholder: 'VAR' }),
     apiClientType: text('auto, tokens or chat', {
