@@ -82,9 +82,12 @@ describe('branchSequences', () => {
   });
 
   it('reads no tag of the branch before it', () => {
-    const spelling = (id: number) => (id === 4 ? '<think>' : 'x');
+    // The first branch ends with an open tag; the second has a line feed as its prompt.
+    const spelling = (id: number) => (id === 5 ? '<think>' : id === 6 ? '\n' : 'x');
     const two = branched('a/0', [{ sampled: [-1, -1] }, { sampled: [-1], prompt: 1 }]);
-    expect(tokenKinds(two, spelling)).toEqual(['', 'think', '']);
+    expect(tokenKinds(two, spelling)).toEqual(['', '', '']);
+    const opened = branched('a/0', [{ sampled: [-1, -1] }, { sampled: [-1] }]);
+    expect(tokenKinds(opened, (id) => (id === 6 ? '<think>' : id === 7 ? '\n' : 'x'))).toEqual(['', '', 'think']);
   });
 });
 

@@ -4,6 +4,8 @@ import { TrainingError } from '../../../src/core/errors.ts';
 import { memberAdvantages } from '../../../src/trainer/credit/group-advantages.ts';
 import { builtInCredit } from '../../../src/trainer/credit/registry.ts';
 import { creditBatch } from '../../../src/trainer/credit/credit-batch.ts';
+import { comparedRewards } from '../../../src/trainer/trajectory-branches.ts';
+import { isInformative } from '../../../src/trainer/sources/sampled-source.ts';
 import { turnsOf } from '../../../src/trainer/credit/rollout-turns.ts';
 import type { Trajectory } from '../../../src/trainer/trajectory.ts';
 import { branched, type MadeUpBranch } from '../branched-trajectory.ts';
@@ -151,6 +153,20 @@ describe('memberAdvantages', () => {
     const { advantages, std, isConstant } = memberAdvantages([[0, 2], [1]], config);
     expect({ std, isConstant }).toEqual({ std: Math.SQRT1_2, isConstant: false });
     expect([...advantages].map((value) => Number(value.toFixed(9)))).toEqual([-1.414213562, 1.414213562, 0]);
+  });
+});
+
+describe('comparedRewards', () => {
+  it('is by role where a branch has a reward, so that a group of equal rollouts can inform', () => {
+    const equal = [of('a/0', 1, [{}, {}]), of('a/1', 1, [{}])];
+    expect(comparedRewards(equal)).toEqual([[1, 1]]);
+    expect(isInformative(equal)).toBe(false);
+    const paid = [of('a/0', 1, [{ role: 'search', reward: 2 }, { role: 'write' }]), of('a/1', 1, [{ role: 'search', reward: 3 }, { role: 'write' }])];
+    expect(comparedRewards(paid)).toEqual([
+      [2, 3],
+      [1, 1],
+    ]);
+    expect(isInformative(paid)).toBe(true);
   });
 });
 

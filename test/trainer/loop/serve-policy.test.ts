@@ -3,6 +3,7 @@ import type { PlacedImage } from '../../../src/core/message.ts';
 import { servePolicy, servePolicyAtStart, type Serving } from '../../../src/trainer/loop/serve-policy.ts';
 import type { ProbeTexts } from '../../../src/trainer/publisher/served-policy.ts';
 import type { Trajectory } from '../../../src/trainer/trajectory.ts';
+import { branched } from '../branched-trajectory.ts';
 
 /** What a version is published with after a step on these trajectories. */
 function probedWith(batch: readonly Partial<Trajectory>[]): Promise<ProbeTexts> {
@@ -49,6 +50,11 @@ describe('servePolicy', () => {
   it('probes with the shortest trajectory that has targets, and with no second one where none shows images', async () => {
     const probed = await probedWith([trajectory(9, [8]), trajectory(5, [3, 4]), trajectory(3, [])]);
     expect(probed).toEqual({ text: trajectory(5, [3, 4]) });
+  });
+
+  it('probes with a branch of a rollout that has several, in its own context', async () => {
+    const branches = branched('a/0', [{ sampled: [-1, -1] }, { sampled: [-1], prompt: 1 }]);
+    expect(await probedWith([trajectory(9, [8]), branches])).toEqual({ text: { ids: Int32Array.of(6, 7, 8), targets: Int32Array.of(1) } });
   });
 
   it('probes with the shortest that shows an image before a target as well', async () => {
