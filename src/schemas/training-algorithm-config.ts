@@ -123,7 +123,7 @@ export const lossTableSchema = {
       enum: ['rollouts', 'demonstrations'],
       description: 'Data of the loss: sampled or given rollouts, or rows of [sft], where it replaces the loss of [sft]. Default: rollouts.',
     },
-    roles: { ...listOf(filledText), description: 'Apply the loss to trajectories of these roles only. Default: all.' },
+    roles: { ...listOf(filledText), description: 'Apply the loss to trajectories, or branches, of these roles only. Default: all.' },
     args: free('Settings of the loss. nll: aggregation. rpg: beta (required), ratio, log_ratio_clamp, weight, aggregation. Of a module: its own.'),
   },
 } as const;
