@@ -73,13 +73,13 @@ describe('parseQuestion', () => {
       ok: false,
       problem: expect.stringMatching(/^expected the column "query" of columns\.question, the row has "q", "answer"\. Name the columns/),
     });
+  });
 
-    it('reads a row without golden answers where none are needed, and refuses wrong ones all the same', () => {
-      expect(parseQuestion({ question: 'q' }, { needsAnswers: false })).toMatchObject({ ok: true, question: { golden_answers: [] } });
-      expect(parseQuestion({ question: 'q', answer: 'a' }, { needsAnswers: false })).toMatchObject({ question: { golden_answers: ['a'] } });
-      expect(parseQuestion({ question: 'q', answer: [] }, { needsAnswers: false })).toMatchObject({ ok: false });
-      expect(parseQuestion({ question: 'q' })).toMatchObject({ ok: false });
-    });
+  it('reads a row without golden answers where none are needed, and refuses wrong ones all the same', () => {
+    expect(parseQuestion({ question: 'q' }, { needsAnswers: false })).toMatchObject({ ok: true, question: { golden_answers: [] } });
+    expect(parseQuestion({ question: 'q', answer: 'a' }, { needsAnswers: false })).toMatchObject({ question: { golden_answers: ['a'] } });
+    expect(parseQuestion({ question: 'q', answer: [] }, { needsAnswers: false })).toMatchObject({ ok: false });
+    expect(parseQuestion({ question: 'q' })).toMatchObject({ ok: false });
   });
 
   it('names the columns of a row that fits none, and the setting', () => {
