@@ -15,11 +15,12 @@ export const SEARCH = {
     type: 'object' as const,
     properties: { query: { type: 'string' as const, description: 'What to look for' } },
     required: ['query'],
-    additionalProperties: false,
+    additionalProperties: false as const,
   },
 };
 /** Turns of a rollout: the notes of `vf-init --tools` have as many. */
 export const MAX_TURNS = 4;
+export const LIMITS = { responseTokens: 300, contextTokens: 4096 };
 const PASSAGES = 2;
 
 export interface StrangeAgentRow extends Row {
@@ -34,29 +35,42 @@ export interface Surroundings extends AgentRun<StrangeAgentRow> {
 
 type Answer = (surroundings: Surroundings) => Promise<string>;
 
-/** @param args `world`: a folder that `writeStrangeWorld` wrote */
-export async function strangeAgent(
-  id: string,
-  { world }: { readonly world: string },
-  answer: Answer,
-  options: Partial<AgentOptions<StrangeAgentRow>> = {},
-): Promise<AgentEnv<StrangeAgentRow>> {
+interface StrangeWorldArgs {
+  /** A folder that `writeStrangeWorld` wrote. */
+  readonly world: string;
+}
+
+export async function openStrangeWorld({ world }: StrangeWorldArgs) {
   const rowsOf = async (name: string) => {
     const { rows } = await loadRows({ dataset: join(world, `${name}.jsonl`) });
     return new Dataset(name, rows.map(rowOf));
   };
   const retriever = await openRetriever({ corpus: join(world, 'corpus.jsonl') });
-  const search = async (query: string, signal: AbortSignal) => {
-    const [found = []] = await retriever.search([query], { topk: PASSAGES, signal });
-    return found.map(({ contents }, i) => passageText(contents, i)).join('\n') || 'No note contains these words.';
+  return {
+    train: await rowsOf('train'),
+    held: await rowsOf('heldout'),
+    rubric: new Rubric<StrangeAgentRow>({ funcs: [reward(exactMatch), reward(brevity, { weight: 0.1 })] }),
+    search: async (query: string, signal: AbortSignal) => {
+      const [found = []] = await retriever.search([query], { topk: PASSAGES, signal });
+      return found.map(({ contents }, i) => passageText(contents, i)).join('\n') || 'No note contains these words.';
+    },
   };
+}
+
+export async function strangeAgent(
+  id: string,
+  args: StrangeWorldArgs,
+  answer: Answer,
+  options: Partial<AgentOptions<StrangeAgentRow>> = {},
+): Promise<AgentEnv<StrangeAgentRow>> {
+  const { train, held, rubric, search } = await openStrangeWorld(args);
   return new AgentEnv<StrangeAgentRow>({
     id,
-    train: await rowsOf('train'),
-    eval: await rowsOf('heldout'),
-    rubric: new Rubric({ funcs: [reward(exactMatch), reward(brevity, { weight: 0.1 })] }),
+    train,
+    eval: held,
+    rubric,
     maxTurns: MAX_TURNS,
-    limits: { responseTokens: 300, contextTokens: 4096 },
+    limits: LIMITS,
     run: async (run) => ({ answer: await answer({ ...run, search: (query) => search(query, run.signal) }) }),
     ...options,
   });
@@ -72,9 +86,10 @@ function rowOf({ id, question, golden_answers: answers }: QuestionRow): StrangeA
   return { exampleId: id, prompt: [{ role: 'user', content: question }], question, info: { answers } };
 }
 
-/** Reads only what the agent answered. */
-function exactMatch({ row, state }: RewardContext<StrangeAgentRow>): number {
-  const answer = /<answer>(.*?)<\/answer>/s.exec(String(state['answer']))?.[1]?.trim().toLowerCase();
+/** Reads only what the agent answered; in an episode, the last turn. */
+function exactMatch({ row, state, segments }: RewardContext<StrangeAgentRow>): number {
+  const said = String(state['answer'] ?? segments.findLast(({ kind }) => kind === 'model')?.text);
+  const answer = /<answer>(.*?)<\/answer>/s.exec(said)?.[1]?.trim().toLowerCase();
   return row.info.answers.some((golden) => golden.toLowerCase() === answer) ? 1 : 0;
 }
 
