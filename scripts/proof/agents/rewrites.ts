@@ -1,9 +1,11 @@
 /**
- * An agent that rewrites its history: after each search it forgets the call and keeps what was found, as a summary in the question. Every list of messages leaves the one before
- * it, so each of its turns is a branch.
+ * An agent that rewrites its history after each search: it keeps the last search and what it found, under a call of its own, and drops the rest. Every list of messages leaves the one before it,
+ * so each of its turns is a branch.
  */
-import { generateText, jsonSchema, tool } from 'ai';
+import { generateText, jsonSchema, type ModelMessage, tool } from 'ai';
 import { MAX_TURNS, SEARCH, strangeAgent, TASK } from './strange-agent.ts';
+
+const NOTES = { toolCallId: 'notes', toolName: SEARCH.name } as const;
 
 export const loadEnvironment = (args: { readonly world: string }) =>
   strangeAgent('rewrites', args, async ({ row, policy, search, signal }) => {
@@ -12,18 +14,26 @@ export const loadEnvironment = (args: { readonly world: string }) =>
       inputSchema: jsonSchema<{ query: string }>(SEARCH.parameters),
       execute: ({ query }) => search(query),
     });
-    let notes = '';
+    const question: ModelMessage = { role: 'user', content: row.question };
+    let messages: readonly ModelMessage[] = [question];
     for (let turn = 1; ; turn++) {
-      const prompt = notes === '' ? row.question : `${row.question}\n${notes}`;
       const { text, toolResults } = await generateText({
         model: policy.languageModel(),
         system: TASK,
-        prompt,
+        messages: [...messages],
         tools: { find_note: find },
         abortSignal: signal,
       });
       const [found] = toolResults;
       if (found === undefined || turn === MAX_TURNS) return text;
-      notes = String(found.output);
+      messages = [question, ...summary(found.input, String(found.output))];
     }
   });
+
+/** The last search and what it found, as if it had been the first. */
+function summary(input: { readonly query: string }, notes: string): readonly ModelMessage[] {
+  return [
+    { role: 'assistant', content: [{ type: 'tool-call', ...NOTES, input }] },
+    { role: 'tool', content: [{ type: 'tool-result', ...NOTES, output: { type: 'text', value: notes } }] },
+  ];
+}
