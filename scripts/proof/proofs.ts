@@ -1,5 +1,6 @@
 /** The proofs by name. A further proof is a further entry. */
 import { REAL_MODEL } from '../real-model/prove-real-model.ts';
+import { AGENTS } from './agents.ts';
 import { COPY } from './copy.ts';
 import { LAB } from './lab.ts';
 import { LAPTOP } from './laptop.ts';
@@ -15,6 +16,7 @@ export const PROOFS: Readonly<Record<string, Proof>> = {
   laptop: LAPTOP,
   seeds: SEEDS,
   copy: COPY,
+  agents: AGENTS,
   visual: VISUAL,
   'self-play': SELF_PLAY,
   'self-play-vllm': SELF_PLAY_VLLM,

@@ -26,7 +26,7 @@ export const loadEnvironment = (args: { readonly world: string }) =>
       });
       const [found] = toolResults;
       if (found === undefined || turn === MAX_TURNS) return text;
-      messages = [question, ...summary(found.input, String(found.output))];
+      messages = [question, ...summary(found.input as { readonly query: string }, String(found.output))];
     }
   });
 
