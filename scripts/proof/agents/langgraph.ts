@@ -6,7 +6,7 @@ import { MAX_TURNS, SEARCH, strangeAgent, TASK } from './strange-agent.ts';
 
 export const loadEnvironment = (args: { readonly world: string }) =>
   strangeAgent('langgraph', args, async ({ row, policy, search, signal }) => {
-    const find = tool(({ query }: { query: string }) => search(String(query)), {
+    const find = tool(({ query }: { query: string }) => search(query), {
       name: SEARCH.name,
       description: SEARCH.description,
       schema: SEARCH.parameters,
@@ -15,5 +15,5 @@ export const loadEnvironment = (args: { readonly world: string }) =>
     const agent = createReactAgent({ llm, tools: [find], prompt: TASK });
     // A turn of the policy and one of the tools are a step each.
     const { messages } = await agent.invoke({ messages: [{ role: 'user', content: row.question }] }, { recursionLimit: 2 * MAX_TURNS + 1, signal });
-    return String(messages.at(-1)!.content);
+    return messages.at(-1)!.text;
   });

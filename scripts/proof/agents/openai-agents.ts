@@ -23,5 +23,5 @@ export const loadEnvironment = (args: { readonly world: string }) =>
     const run = await new Runner({ tracingDisabled: true }).run(agent, row.question, { stream: true, maxTurns: MAX_TURNS, signal });
     for await (const _ of run);
     await run.completed;
-    return String(run.finalOutput ?? '');
+    return run.finalOutput ?? '';
   });

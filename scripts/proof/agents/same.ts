@@ -4,7 +4,7 @@
  */
 import { OpenAI } from 'openai';
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
-import { Dataset, defineTool, type Environment, type EnvResponse, type StepContext, ToolEnv } from 'vf-search';
+import { contentText, Dataset, defineTool, type Environment, type EnvResponse, type StepContext, ToolEnv } from 'vf-search';
 import { LIMITS, MAX_TURNS, openStrangeWorld, SEARCH, strangeAgent, type StrangeAgentRow, type Surroundings, TASK } from './strange-agent.ts';
 
 const REFUSAL = 'Error: this call fits no tool.';
@@ -13,7 +13,9 @@ class EndsAtMalformedCalls extends ToolEnv<StrangeAgentRow> {
   protected override async envResponse(...[kept, state, context]: Parameters<ToolEnv['envResponse']>): Promise<EnvResponse> {
     if (isMalformed(context)) return { done: 'no_tools_called' };
     const response = await super.envResponse(kept, state, context);
-    const refused = response.messages?.map((message) => (String(message.content).startsWith('Error: ') ? { ...message, content: REFUSAL } : message));
+    const refused = response.messages?.map((message) =>
+      contentText(message.content).startsWith('Error: ') ? { ...message, content: REFUSAL } : message,
+    );
     return refused === undefined ? response : { messages: refused };
   }
 }

@@ -88,7 +88,8 @@ function rowOf({ id, question, golden_answers: answers }: QuestionRow): StrangeA
 
 /** Reads only what the agent answered; in an episode, the last turn. */
 function exactMatch({ row, state, segments }: RewardContext<StrangeAgentRow>): number {
-  const said = String(state['answer'] ?? segments.findLast(({ kind }) => kind === 'model')?.text);
+  const answered = state['answer'];
+  const said = typeof answered === 'string' ? answered : (segments.findLast(({ kind }) => kind === 'model')?.text ?? '');
   const answer = /<answer>(.*?)<\/answer>/s.exec(said)?.[1]?.trim().toLowerCase();
   return row.info.answers.some((golden) => golden.toLowerCase() === answer) ? 1 : 0;
 }
