@@ -119,7 +119,8 @@ interface WaitingBranch {
 
 function waitingBranches({ generations, branches }: WireResult): WaitingBranch[] {
   const turns = generations.map(({ kept_tokens: keptTokens, reward }) => ({ keptTokens, ...(reward === undefined ? {} : { reward }) }));
-  if (branches === undefined || branches.length === 1) return [{ turns, own: {}, line: null }];
+  const isPlain = branches === undefined || (branches.length === 1 && branches[0]!.role === undefined && branches[0]!.reward === undefined);
+  if (isPlain) return [{ turns, own: {}, line: null }];
   let at = 0;
   return branches.map(({ generations: count, parent, role, reward, ends_last: endsLast }, branch) => {
     const own = {

@@ -11,11 +11,12 @@ import type { Branch, Rollout } from './rollout.ts';
 
 type Branched = Pick<Rollout, 'branches' | 'segments' | 'turnFormat' | 'tools'>;
 
-/** Null for a rollout of one branch, which its other columns describe, unless its segments are texts that an agent gave. */
+/** Null for a rollout of one branch, which its other columns describe, unless the branch has a reward of its own or the segments are texts that an agent gave. */
 export function branchColumns({ branches, segments, turnFormat, tools }: Branched): WireBranch[] | null {
   const played = branches.flatMap((branch) => branch.segments);
   const isPlayed = played.length === segments.length && played.every((segment, i) => segment === segments[i]);
-  if (branches.length < 2 && isPlayed) return null;
+  const isPlain = branches.every((branch) => Object.keys(ownColumns(branch)).length === 0);
+  if (branches.length < 2 && isPlayed && isPlain) return null;
   const written: Conversation[] = [];
   return branches.map((branch, i) => {
     const prompt = branch.prompt.map(wireMessage);

@@ -68,6 +68,23 @@ describe('the lines of a rollout of several branches', () => {
     expect('branch' in tokens[6]!).toBe(false);
   });
 
+  it('keep the reward and the role of the only branch of a rollout, for training on the export', async () => {
+    const one = await branchedRollout({ row: rows[0]!, forks: false });
+    await written(
+      { ...one, branches: [{ ...one.branches[0]!, role: 'writer', reward: 0.25 }] },
+      await branchedRollout({ row: rows[1]!, forks: false }),
+    );
+    expect(await resumed()).toEqual(['0/0', '1/0']);
+    const lines: RolloutExport[] = [];
+    await exportRun(directory, async (line) => void lines.push(JSON.parse(line) as RolloutExport));
+    expect(
+      lines.map(({ rollout_id: id, branch, branch_count: count, branch_reward: own, role, reward }) => [id, branch, count, own, role, reward]),
+    ).toEqual([
+      ['0/0', 0, 1, 0.25, 'writer', 1],
+      ['1/0', undefined, undefined, undefined, undefined, 1],
+    ]);
+  });
+
   it('hold no secret, wherever an agent says it', async () => {
     const hidden = redactionOf(['Summary: Lima.', 'You check facts.', 'Lima is the capital of Peru.']);
     const text = JSON.stringify(record(await branched(0), hidden).branches);

@@ -7,7 +7,9 @@ import { Asks, branchedRollout, rolloutOf } from './branched-rollout.ts';
 
 describe('branchColumns', () => {
   it('has no column for a rollout of one branch', async () => {
-    expect(branchColumns(await branchedRollout({ forks: false }))).toBeNull();
+    const one = await branchedRollout({ forks: false });
+    expect(branchColumns(one)).toBeNull();
+    expect(branchColumns({ ...one, branches: [{ ...one.branches[0]!, reward: -0 }] })).toMatchObject([{ parent: null, reward: 0 }]);
   });
 
   it.each(['tokens', 'chat'] as const)('says of each branch what it left, where and why, with counts that sum to the whole: %s', async (kind) => {
