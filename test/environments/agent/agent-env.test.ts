@@ -1,0 +1,167 @@
+/** Programs and agents that `vf-init` writes, over the gateway, as runs play them. */
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadEnvironment } from '../../../environments/agent/environment.ts';
+import type { AgentRow } from '../../../environments/agent/rows.ts';
+import { ScriptedClient, type ScriptedOptions } from '../../../src/clients/scripted.ts';
+import type { Environment } from '../../../src/core/environment.ts';
+import { PolicyError } from '../../../src/core/errors.ts';
+import type { Row } from '../../../src/core/dataset.ts';
+import { environmentFiles } from '../../../src/templates/environment-template.ts';
+import type { AgentKind } from '../../../src/templates/agent-kinds.ts';
+import { importEnvironment } from '../../../src/registry/import-environment.ts';
+import type { Rollout } from '../../../src/rollouts/rollout.ts';
+import { runRollouts } from '../../../src/rollouts/run-rollouts.ts';
+import { Gateway } from '../../../src/server/gateway/gateway.ts';
+import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
+import { whyMissing } from '../../execution/missing-executor.ts';
+import { loopback } from '../../transport/loopback.ts';
+
+const ROOT = join(import.meta.dirname, '../../..');
+const folder = new TemporaryFolder();
+let gateway: Gateway;
+beforeAll(async () => {
+  gateway = await Gateway.open();
+});
+afterAll(async () => {
+  await gateway.close();
+  folder[Symbol.dispose]();
+});
+
+type Turns = ScriptedOptions['turns'];
+
+async function play<R extends Row>(environment: Environment<R>, turns: Turns, count = 1): Promise<readonly Rollout<R>[]> {
+  const client = new ScriptedClient({ turns, logProb: () => -0.5 });
+  const options = {
+    environment,
+    client,
+    maxTokens: null,
+    maxConcurrent: 8,
+    timeoutMs: null,
+    seed: 0,
+    sampling: { temperature: 1, topP: 1 },
+    gateway,
+  };
+  const rows = [...environment.eval].slice(0, count).map((row) => ({ row, indices: [0] }));
+  const rollouts: Rollout<R>[] = [];
+  for await (const group of runRollouts(rows, { ...options, signal: new AbortController().signal })) rollouts.push(...group.rollouts);
+  return rollouts.toSorted((a, b) => a.rolloutId.localeCompare(b.rolloutId));
+}
+
+let scripts = 0;
+/** The environment over a Python script that has `ask(text)`. */
+async function program(code: string, args: Readonly<Record<string, unknown>> = {}): Promise<Environment<AgentRow>> {
+  const name = `agent-${++scripts}`;
+  const rows = Array.from({ length: 8 }, (_, i) => `${JSON.stringify({ id: `${i}`, question: `q${i}`, answer: `a${i}` })}\n`);
+  writeFileSync(join(folder.path, `${name}.jsonl`), rows.join(''));
+  writeFileSync(join(folder.path, `${name}.py`), `${ASK}${code}`);
+  const command = ['python3', join(folder.path, `${name}.py`)];
+  return await loadEnvironment({ command, dataset: join(folder.path, `${name}.jsonl`), ...args }, { env: { PATH: '/usr/bin:/bin' } });
+}
+
+const ASK = `
+import json, os, sys, urllib.request
+def ask(text, key=None):
+    body = {'model': os.environ['VF_MODEL'], 'messages': [{'role': 'user', 'content': text}]}
+    headers = {'content-type': 'application/json', 'authorization': 'Bearer ' + (key or os.environ['OPENAI_API_KEY'])}
+    request = urllib.request.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions', json.dumps(body).encode(), headers)
+    return json.load(urllib.request.urlopen(request))['choices'][0]['message']['content']
+row = json.load(sys.stdin)
+`;
+const answers: Turns = ({ messages }) => String(messages.at(-1)!.content).replace('q', 'a');
+
+describe('the environment agent', () => {
+  it('plays several programs at once, each with its own row, folder and policy', async () => {
+    const once = `open('once', 'x').close()\nprint(ask(row['question']))`;
+    const rollouts = await play(await program(once), answers, 8);
+    expect(rollouts.map(({ reward, error, state, turns }) => [reward, error, state['answer'], turns])).toEqual(
+      Array.from({ length: 8 }, (_, i) => [1, null, `a${i}`, 1]),
+    );
+    const [{ branches } = { branches: [] }] = rollouts;
+    expect(branches).toHaveLength(1);
+    expect(branches[0]!.tokens!.sampledLength).toBeGreaterThan(0);
+  });
+
+  it('has no reward for a program that never asks or that fails, and says which', async () => {
+    const [silent] = await play(await program('print("a0")'), answers);
+    expect(silent).toMatchObject({ reward: null, error: { type: 'AgentError', reason: 'no_call' } });
+    const [broken] = await play(await program('print(ask("q0"))\nraise RuntimeError("lost my keys")'), answers);
+    expect(broken).toMatchObject({ reward: null, turns: 1, error: { type: 'AgentError', reason: 'exit_code', source: 'environment' } });
+    expect(broken!.error!.message).toMatch(/exit code 1\. The last line of its stderr: RuntimeError: lost my keys$/);
+    expect(broken!.error!.chain).toMatch(/Traceback/);
+  });
+
+  it('scores failures with 0 where the user says so', async () => {
+    for (const code of ['print("a0")', 'print(ask("q0"))\nraise RuntimeError("lost")']) {
+      const [rollout] = await play(await program(code, { failures: 'score' }), answers);
+      expect(rollout).toMatchObject({ reward: 0, error: null, stop: 'agent_failed', metrics: { exact_match: 0, answered: 0 } });
+    }
+  });
+
+  it('has the failure of the policy where the program failed of it', async () => {
+    const gone: Turns = () => {
+      throw new PolicyError('the server is gone');
+    };
+    const [rollout] = await play(await program(`print(ask(row['question']))`, { failures: 'score' }), gone);
+    expect(rollout).toMatchObject({ reward: null, error: { type: 'PolicyError', message: 'the server is gone' } });
+  });
+
+  it('scores what was played once the turns are spent', async () => {
+    const [rollout] = await play(await program(`for i in range(9): print(ask(f"q{i}"))`, { max_turns: 3 }), answers);
+    expect(rollout).toMatchObject({ reward: 0, error: null, stop: 'max_turns_reached', turns: 3 });
+  });
+});
+
+const missing = await whyMissing('bubblewrap');
+describe.skipIf(missing !== null)(`the environment agent in bubblewrap${missing === null ? '' : ` (skipped: ${missing})`}`, () => {
+  it('reaches its policy and no other server of this machine', async () => {
+    await using other = await loopback((_, response) => response.end('reached'));
+    const code = `
+import urllib.error
+try: print(urllib.request.urlopen('${other.url}', timeout=2).read().decode())
+except urllib.error.URLError: print(ask(row['question']) if not os.path.exists('/proc/self') else 'proc')`;
+    const rollouts = await play(await program(code, { sandbox: 'bubblewrap' }), answers, 3);
+    expect(rollouts.map(({ reward, error }) => [reward, error])).toEqual([
+      [1, null],
+      [1, null],
+      [1, null],
+    ]);
+  });
+});
+
+/** Looks for the question, then answers with the last words of the first note. */
+const searches: Turns = ({ messages }) => {
+  const found = messages.find(({ role }) => role === 'tool');
+  const question = String(messages.find(({ role }) => role === 'user')!.content);
+  if (found === undefined) return `<tool_call>{"name": "find_note", "arguments": {"query": ${JSON.stringify(question)}}}</tool_call>`;
+  return `<answer> ${
+    /in (\d+)\.|is ([\w ]+)\./
+      .exec(String(found.content))
+      ?.slice(1)
+      .find((part) => part !== undefined) ?? '?'
+  } </answer>`;
+};
+
+describe('the agent that vf-init writes', () => {
+  const written = async (kind: AgentKind): Promise<Environment> => {
+    const path = join(folder.path, 'environments', kind);
+    mkdirSync(path, { recursive: true });
+    const files = environmentFiles({ id: `my-${kind}`, directory: 'environments', kind, withManifest: true });
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(path, name), text);
+    symlinkSync(join(ROOT, 'node_modules'), join(path, 'node_modules'));
+    const { loadEnvironment: load } = await importEnvironment(join(path, 'environment.ts'), { isOwn: false });
+    return await (load as () => Promise<Environment>)();
+  };
+
+  it.each(['ai-sdk', 'openai-agents', 'langgraph', 'command'] as const)(
+    'with %s searches, answers and restates what was said, in one branch',
+    async (kind) => {
+      const rollouts = await play(await written(kind), searches, 4);
+      for (const rollout of rollouts) expect(rollout).toMatchObject({ error: null, turns: 2, stop: 'completed' });
+      expect(rollouts.map(({ branches }) => branches.length)).toEqual([1, 1, 1, 1]);
+      expect(rollouts.filter(({ reward }) => reward! > 1).length).toBeGreaterThanOrEqual(2);
+      expect(rollouts[0]!.branches[0]).toMatchObject({ fork: null, tools: [{ name: 'find_note' }] });
+    },
+  );
+});
