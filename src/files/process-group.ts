@@ -4,8 +4,7 @@
  * ends. A process that left the group is found by its mark, on Linux. POSIX only, like vLLM.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 
 export interface GroupOptions {
@@ -138,9 +137,8 @@ export class ProcessGroup {
   /** A killed process exists until the system has freed its memory, which takes seconds for a GPU's. */
   async #emptied(): Promise<void> {
     const deadlineMs = performance.now() + EMPTIED_MS;
-    while (this.signal('SIGKILL') && hasLivingMember(this.pid) && performance.now() < deadlineMs) {
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
+    for (let waitMs = 1; this.signal('SIGKILL') && hasLivingMember(this.pid) && performance.now() < deadlineMs; waitMs = Math.min(20, 2 * waitMs))
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
   }
 }
 
@@ -160,28 +158,36 @@ function send(target: number, signal: NodeJS.Signals | 0): boolean {
 /** Kills every process with the mark in its environment, until a look finds none. Without /proc it finds none. */
 async function endMarked(mark: string): Promise<void> {
   for (let looks = 0; looks < MOST_LOOKS; looks++) {
-    const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name));
-    const marked = await Promise.all(pids.map(async (pid) => (await environmentOf(pid)).includes(mark)));
-    if (!pids.some((pid, i) => marked[i] && send(Number(pid), 'SIGKILL'))) return;
+    const marked = processIds().filter((pid) => hasMark(pid, mark));
+    for (const pid of marked) send(Number(pid), 'SIGKILL');
+    if (marked.length === 0) return;
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
 
-/** The variables of a process, each after a zero byte but the first; none if it has ended, as a process that was not reaped has, or belongs to another user. */
-async function environmentOf(pid: string): Promise<readonly string[]> {
-  return (await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '')).split('\0');
+/** False for a process that has ended, also if it was not reaped, and for one of another user. Synchronous, because a hundred small reads cost a quarter of asynchronous ones. */
+function hasMark(pid: string, mark: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/environ`).includes(mark);
+  } catch {
+    return false;
+  }
+}
+
+/** None without /proc. */
+function processIds(): readonly string[] {
+  try {
+    return readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  } catch {
+    return [];
+  }
 }
 
 /** False if only zombies are left of a group; in a container they may never be reaped. */
 function hasLivingMember(group: number): boolean {
-  let pids: string[];
-  try {
-    pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  } catch {
-    // Not Linux: other systems reap orphaned processes.
-    return true;
-  }
-  return pids.some((pid) => {
+  // Other systems than Linux reap orphaned processes.
+  if (!existsSync('/proc/self/stat')) return true;
+  return processIds().some((pid) => {
     try {
       // "pid (name) state parent group ..."; the name may contain anything.
       const [state, , ofGroup] = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -46,8 +46,15 @@ export async function runAgent(question: string, policy: AgentPolicy, signal: Ab
   // Traces would go to OpenAI.
   const runner = new Runner({ modelProvider, tracingDisabled: true });
   const agent = new Agent({ name: 'Searcher', instructions: TASK, model: policy.name, tools: [findNote] });
-  const { finalOutput } = await runner.run(agent, question, { maxTurns: 4, signal });
-  return finalOutput ?? '';
+  try {
+    // More turns than the environment allows: it ends the rollout first, and scores it.
+    const { finalOutput } = await runner.run(agent, question, { maxTurns: 10, signal });
+    return finalOutput ?? '';
+  } catch (error) {
+    // A turn that was cut off at its limit of tokens is a wrong answer, not a failure of the agent.
+    if (error instanceof Error && error.message.includes('response.incomplete')) return '';
+    throw error;
+  }
 }
 `;
 
@@ -72,7 +79,7 @@ export async function runAgent(question: string, policy: AgentPolicy, signal: Ab
   // Every rollout has an address of its own.
   const llm = new ChatOpenAI({ model: policy.name, apiKey: policy.apiKey, configuration: { baseURL: policy.baseURL } });
   const agent = createReactAgent({ llm, tools: [findNote], prompt: TASK });
-  const { messages } = await agent.invoke({ messages: [{ role: 'user', content: question }] }, { signal, recursionLimit: 9 });
+  const { messages } = await agent.invoke({ messages: [{ role: 'user', content: question }] }, { signal });
   return messages.at(-1)?.text ?? '';
 }
 `;

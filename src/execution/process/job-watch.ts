@@ -19,10 +19,11 @@ export interface JobBounds {
   readonly tmpBytes: number | null;
   /** The system bounds each process by itself, so that one alone is not looked at. @default true */
   readonly boundsEach?: boolean;
+  /** Time between two looks while nothing is held, in milliseconds. @default 25 */
+  readonly everyMs?: number;
 }
 
-/** Time between two looks, in milliseconds: while nothing is held, and at least. */
-const LOOK_EVERY_MS = 25;
+/** Least time between two looks, in milliseconds. */
 const LEAST_MS = 2;
 /** Files and folders in a sandbox's /tmp: each takes about 1 KiB of the kernel's memory, also an empty one. */
 export const MOST_FILES = 1000;
@@ -38,12 +39,13 @@ export function watchesJobs(): boolean {
 /** Calls `onExcess` once with the reason, if a bound is passed before the watch is disposed of. */
 export function watchJob(bounds: JobBounds, onExcess: (reason: string) => void): Disposable {
   const ended = new AbortController();
+  const { everyMs = 25 } = bounds;
   void (async () => {
     while (!ended.signal.aborted) {
       const found = await look(bounds);
       if (ended.signal.aborted) return;
       if (typeof found === 'string') return onExcess(found);
-      await sleep(Math.max(LEAST_MS, LOOK_EVERY_MS * (1 - found / bounds.memoryBytes)), undefined, { ref: false });
+      await sleep(Math.max(LEAST_MS, everyMs * (1 - found / bounds.memoryBytes)), undefined, { ref: false });
     }
   })();
   return { [Symbol.dispose]: () => ended.abort() };

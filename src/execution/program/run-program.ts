@@ -48,6 +48,8 @@ type Excess = NonNullable<ProgramEnd['excess']>;
 
 const MIB = 2 ** 20;
 const STDERR_CHARACTERS = 4000;
+/** Many programs may run at once, and a look costs a millisecond. */
+const LOOK_EVERY_MS = 250;
 /** For output that is in the pipes when the program has ended. */
 const CLOSING_MS = 1000;
 
@@ -90,8 +92,9 @@ async function runCommand({ command, args, filter, processes }: CagedCommand, op
   const bound = Promise.withResolvers<Excess | 'aborted'>();
   const output = collect(stdout, stderr, { mostBytes: options.outputBytes ?? MIB, onExcess: bound.resolve });
   using _ = onAbort(signal, () => bound.resolve('aborted'));
-  using watch = watchJob({ pid: group.pid, sandboxProcesses: processes, memoryBytes, tmpBytes: null, boundsEach: false }, (reason) =>
-    bound.resolve({ reason: 'memory', detail: reason }),
+  using watch = watchJob(
+    { pid: group.pid, sandboxProcesses: processes, memoryBytes, tmpBytes: null, boundsEach: false, everyMs: LOOK_EVERY_MS },
+    (reason) => bound.resolve({ reason: 'memory', detail: reason }),
   );
   // A program that ended while this thread was busy counts before the deadline does.
   const late: Excess = { reason: 'deadline', detail: `It ran for longer than ${seconds} s.` };
