@@ -12,6 +12,7 @@ import { countText, plural } from '../reports/text/number-text.ts';
 import { assertTrainable } from '../sessions/training/assert-trainable.ts';
 import { evaluatedRows } from '../reports/training/evaluation-label.ts';
 import { ownCommand } from '../reports/text/own-command.ts';
+import { checkAgent } from './check-agent.ts';
 import { checkRoles } from './check-roles.ts';
 import { type Finding, missing, ok, warning } from '../sessions/finding.ts';
 
@@ -35,7 +36,7 @@ export async function checkEnvironment(config: TrainingConfig, options: Environm
   const training = await load(config, args, 'training', options);
   const separate = Object.keys(evalArgs).length > 0;
   const held = separate ? await load(config, { ...args, ...evalArgs }, 'evaluation', { ...options, training: training.loaded }) : null;
-  const findings = [training.finding, ...(held === null ? [] : [held.finding])];
+  const findings = [training.finding, ...(held === null ? [] : [held.finding]), ...training.dryRollout];
   const roles = { ...held?.roles, ...training.roles };
   // If an environment does not load, its roles are unknown.
   if (training.played !== null) findings.push(...(await checkRoles(roles, config.roles, options)));
@@ -47,6 +48,8 @@ export async function checkEnvironment(config: TrainingConfig, options: Environm
 
 interface LoadedCheck extends Pick<EnvironmentCheck, 'contextTokens' | 'played'> {
   readonly finding: Finding;
+  /** Of a dry rollout; none but for an agent that is trained. */
+  readonly dryRollout: readonly Finding[];
   readonly roles: RoleDeclarations;
   /** Closed: only its rows may be read. Null if it does not load. */
   readonly loaded: Environment | null;
@@ -64,6 +67,7 @@ async function load(
     const loaded = await loadEnvironment(id, args, { env: variables, signal, purpose });
     const { limits, turnFormat, needs = [], roles = {} } = loaded;
     const problem = purpose === 'training' ? await assertTrainable(loaded, config).catch((error: unknown) => error) : undefined;
+    const dryRollout = purpose === 'training' && problem === undefined ? await checkAgent(loaded, signal) : [];
     await loaded.close();
     if (problem !== undefined) throw problem;
     const played = evaluatedText(training ?? loaded, loaded, config);
@@ -73,6 +77,7 @@ async function load(
     const longest = limits.contextTokens + limits.responseTokens;
     return {
       finding: ok(name, `${id}: ${both}`),
+      dryRollout,
       contextTokens: Number.isFinite(longest) ? longest : null,
       played: { id, turnFormat, needs },
       roles,
@@ -82,7 +87,7 @@ async function load(
     if (!(error instanceof VfError) || signal.aborted) throw error;
     const key = (WEB_PROVIDERS as readonly unknown[]).includes(args['engine']) ? 'export the variable or put it in ./.env; else ' : '';
     const remedy = `${key}fix [environment] in the configuration; test it with vf-eval and the same id and arguments`;
-    return { finding: missing(name, error.message, remedy), contextTokens: null, played: null, roles: {}, loaded: null };
+    return { finding: missing(name, error.message, remedy), dryRollout: [], contextTokens: null, played: null, roles: {}, loaded: null };
   }
 }
 

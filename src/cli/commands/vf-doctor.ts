@@ -10,6 +10,8 @@ What it checks:
   device: what torch would train on, and whether it has bfloat16
   model, tokenizer, weights: a folder that loads, safetensors only
   environment, retriever: rows and passages load, the retrieval server answers
+  agent: plays an agent once with a script in place of the model: what of its
+    requests the policy does not honour, how often it forks, and why
   role: the models of the environment's roles, and that their servers answer
   server, tokens, log-probs, window: it returns token ids and log-probs
   adapters, limits: LoRA adapters of this rank load while the server runs
