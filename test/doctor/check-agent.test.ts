@@ -11,7 +11,14 @@ type Run = NonNullable<AgentOptions<Row>['run']>;
 
 const check = (run: Run, more: Partial<AgentOptions<Row>> = {}) =>
   checkAgent(
-    new AgentEnv<Row>({ id: 'birds', eval: rows, rubric: new JudgeRubric<Row>(), roles: { judge: { about: 'scores', default: 'none' } }, run, ...more }),
+    new AgentEnv<Row>({
+      id: 'birds',
+      eval: rows,
+      rubric: new JudgeRubric<Row>(),
+      roles: { judge: { about: 'scores', default: null } },
+      run,
+      ...more,
+    }),
     signal,
   );
 
