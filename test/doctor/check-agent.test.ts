@@ -14,7 +14,7 @@ const check = (run: Run, more: Partial<AgentOptions<Row>> = {}) =>
     new AgentEnv<Row>({
       id: 'birds',
       eval: rows,
-      rubric: new JudgeRubric<Row>(),
+      rubric: new JudgeRubric(),
       roles: { judge: { about: 'scores', default: null } },
       run,
       ...more,

@@ -6,6 +6,7 @@ import { loadEnvironment } from '../../../environments/agent/environment.ts';
 import type { AgentRow } from '../../../environments/agent/rows.ts';
 import { ScriptedClient, type ScriptedOptions } from '../../../src/clients/scripted.ts';
 import type { Environment } from '../../../src/core/environment.ts';
+import { contentText } from '../../../src/core/message.ts';
 import { PolicyError } from '../../../src/core/errors.ts';
 import type { Row } from '../../../src/core/dataset.ts';
 import { environmentFiles } from '../../../src/templates/environment-template.ts';
@@ -69,7 +70,7 @@ def ask(text, key=None):
     return json.load(urllib.request.urlopen(request))['choices'][0]['message']['content']
 row = json.load(sys.stdin)
 `;
-const answers: Turns = ({ messages }) => String(messages.at(-1)!.content).replace('q', 'a');
+const answers: Turns = ({ messages }) => contentText(messages.at(-1)!.content).replace('q', 'a');
 
 describe('the environment agent', () => {
   it('plays several programs at once, each with its own row, folder and policy', async () => {
@@ -133,11 +134,11 @@ except urllib.error.URLError: print(ask(row['question']) if not os.path.exists('
 /** Looks for the question, then answers with the last words of the first note. */
 const searches: Turns = ({ messages }) => {
   const found = messages.find(({ role }) => role === 'tool');
-  const question = String(messages.find(({ role }) => role === 'user')!.content);
+  const question = contentText(messages.find(({ role }) => role === 'user')!.content);
   if (found === undefined) return `<tool_call>{"name": "find_note", "arguments": {"query": ${JSON.stringify(question)}}}</tool_call>`;
   return `<answer> ${
     /in (\d+)\.|is ([\w ]+)\./
-      .exec(String(found.content))
+      .exec(contentText(found.content))
       ?.slice(1)
       .find((part) => part !== undefined) ?? '?'
   } </answer>`;
