@@ -157,10 +157,11 @@ describe('architecture', () => {
     }
     // An environment exports what a command wants to know of it, as `facts` or another function of its module, so that a user's own can say it too.
     expect([...named].toSorted()).toEqual([
-      // Keys of options and of a wire.
+      // Keys of options and of a wire, and the name of a finding.
       'src/cli/commands/vf-init.ts agent',
       // The default of an option.
       'src/cli/commands/vf-seed.ts self-play-code',
+      'src/doctor/check-agent.ts agent',
       // A key of UltraRAG's file.
       'src/pipelines/pipeline.ts pipeline',
       // The default of a key.
