@@ -4,8 +4,9 @@ from typing import Any
 
 from .environment import Environment, connect, serve
 from .errors import ServerLostError, VfSearchError
+from .gateway import Session, session
 
-__all__ = ["Environment", "ServerLostError", "VfSearchError", "connect", "load_environment", "serve"]
+__all__ = ["Environment", "ServerLostError", "Session", "VfSearchError", "connect", "load_environment", "serve", "session"]
 
 
 def load_environment(env: str = "search-r1", **args: Any) -> Any:

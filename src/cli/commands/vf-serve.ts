@@ -2,6 +2,7 @@
 import { defineCommands } from '../options/define-command.ts';
 import { environmentCommand } from '../serve/environment-command.ts';
 import { executeCommand } from '../serve/execute-command.ts';
+import { gatewayCommand } from '../serve/gateway-command.ts';
 import { policyCommand } from '../serve/policy-command.ts';
 import { retrieveCommand } from '../serve/retrieve-command.ts';
 import { verifiersCommand } from '../serve/verifiers-command.ts';
@@ -9,5 +10,5 @@ import { verifiersCommand } from '../serve/verifiers-command.ts';
 export const vfServe = defineCommands({
   name: 'vf-serve',
   summary: 'Serves parts of vf-search over HTTP.',
-  commands: [environmentCommand, executeCommand, policyCommand, retrieveCommand, verifiersCommand],
+  commands: [environmentCommand, executeCommand, gatewayCommand, policyCommand, retrieveCommand, verifiersCommand],
 });

@@ -11,6 +11,42 @@ import { headers, object } from '../options/table-kinds.ts';
 /** Its options control the display of results, and may be combined with a TOML file of runs. */
 export const DISPLAY = 'Display';
 
+/** The policy server. */
+export const POLICY = {
+  model: text('model name, or an alias of endpoints.toml', { letter: 'm', placeholder: 'NAME' }),
+  provider: text(
+    `base URL and key variable by name: ${PROVIDER_NAMES.join(', ')}; or a module (./my-policy.ts) that exports a model of the AI SDK as policy`,
+    {
+      letter: 'p',
+      placeholder: 'NAME',
+      completion: PROVIDER_NAMES,
+    },
+  ),
+  apiBaseUrl: text('any OpenAI-compatible server, up to and including /v1', { letter: 'b', placeholder: 'URL' }),
+  apiKeyVar: text('environment variable that holds the API key', { letter: 'k', placeholder: 'VAR' }),
+  apiClientType: text('auto, tokens or chat', {
+    placeholder: 'TYPE',
+    otherwise: 'auto: what the server supports',
+    completion: ['auto', 'tokens', 'chat'],
+  }),
+  stream: oneOf(['auto', 'true', 'false'], 'ask a chat API for streams', {
+    otherwise: 'auto: once it refuses other requests, or a gateway cuts a silent connection',
+  }),
+  endpointsPath: file('aliases and replicas', { letter: 'e', otherwise: './configs/endpoints.toml' }),
+  header: headers('HTTP header sent to the server'),
+};
+
+/** Of each generation. */
+export const SAMPLING = {
+  maxTokens: wholeNumber('new tokens per generation', { letter: 't', from: 1, otherwise: 'the environment decides' }),
+  temperature: number('0 is greedy', { letter: 'T', from: 0, to: 100, otherwise: "a chat API's own, else 1" }),
+  topP: number('probability of the tokens to sample from', { above: 0, to: 1, otherwise: "a chat API's own, else 1" }),
+  samplingArgs: object('further fields of the request; override -t, -T and --top-p; null leaves one out', {
+    letter: 'S',
+    example: '{"top_k": 20}',
+  }),
+};
+
 /** None has a default of its own: `sessions` knows the defaults, and the settings at the top of a file apply to runs without their own. */
 export const EVAL_OPTIONS = groups({
   Environment: {
@@ -18,38 +54,9 @@ export const EVAL_OPTIONS = groups({
     extraEnvKwargs: object('further arguments, which override those of -a', { letter: 'x', example: '{"max_turns": 2}' }),
     ...ENVIRONMENTS_FOLDER,
   },
-  Policy: {
-    model: text('model name, or an alias of endpoints.toml', { letter: 'm', placeholder: 'NAME' }),
-    provider: text(
-      `base URL and key variable by name: ${PROVIDER_NAMES.join(', ')}; or a module (./my-policy.ts) that exports a model of the AI SDK as policy`,
-      {
-        letter: 'p',
-        placeholder: 'NAME',
-        completion: PROVIDER_NAMES,
-      },
-    ),
-    apiBaseUrl: text('any OpenAI-compatible server, up to and including /v1', { letter: 'b', placeholder: 'URL' }),
-    apiKeyVar: text('environment variable that holds the API key', { letter: 'k', placeholder: 'VAR' }),
-    apiClientType: text('auto, tokens or chat', {
-      placeholder: 'TYPE',
-      otherwise: 'auto: what the server supports',
-      completion: ['auto', 'tokens', 'chat'],
-    }),
-    stream: oneOf(['auto', 'true', 'false'], 'ask a chat API for streams', {
-      otherwise: 'auto: once it refuses other requests, or a gateway cuts a silent connection',
-    }),
-    endpointsPath: file('aliases and replicas', { letter: 'e', otherwise: './configs/endpoints.toml' }),
-    ...ROLE,
-    header: headers('HTTP header sent to the server'),
-  },
+  Policy: { ...POLICY, ...ROLE },
   Sampling: {
-    maxTokens: wholeNumber('new tokens per generation', { letter: 't', from: 1, otherwise: 'the environment decides' }),
-    temperature: number('0 is greedy', { letter: 'T', from: 0, to: 100, otherwise: "a chat API's own, else 1" }),
-    topP: number('probability of the tokens to sample from', { above: 0, to: 1, otherwise: "a chat API's own, else 1" }),
-    samplingArgs: object('further fields of the request; override -t, -T and --top-p; null leaves one out', {
-      letter: 'S',
-      example: '{"top_k": 20}',
-    }),
+    ...SAMPLING,
     overrideSampling: flag('the settings of sampling hold also where an agent asks for others'),
     ...STRICT_STOPS,
   },

@@ -18,14 +18,18 @@ export interface JsonRequestsOptions {
   readonly held: HeldBytes;
   /** As for `readExactJson`. */
   readonly isWord?: (key: string) => boolean;
+  /** Where the requests are described. @default 'GET /openapi.json' */
+  readonly describedBy?: string;
 }
 
 export class JsonRequests {
   readonly #budget: BodyBudget;
   readonly #turns = new PacedTurns();
   readonly #isWord: JsonRequestsOptions['isWord'];
+  readonly #describedBy: string;
 
-  constructor({ maxBodyBytes, bodiesHeld, held, isWord }: JsonRequestsOptions) {
+  constructor({ maxBodyBytes, bodiesHeld, held, isWord, describedBy = 'GET /openapi.json' }: JsonRequestsOptions) {
+    this.#describedBy = describedBy;
     this.#isWord = isWord;
     this.#budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: bodiesHeld * maxBodyBytes, held, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
   }
@@ -45,7 +49,7 @@ export class JsonRequests {
       const { value, rounded } = parsed(body, this.#isWord);
       const check = schemaCheck(schema);
       if (!check(value) || !(rounded === value || check(rounded)))
-        throw new EnvironmentRefusal(422, `${schemaProblem(check, 'The body')}. GET /openapi.json describes the request.`);
+        throw new EnvironmentRefusal(422, `${schemaProblem(check, 'The body')}. ${this.#describedBy} describes the request.`);
       return use(value);
     });
   }

@@ -20,6 +20,8 @@ export interface GatewayAppOptions {
   readonly host: string;
   /** @default 32 MiB: a window of a million tokens is about 4 MB */
   readonly maxBodyBytes?: number;
+  /** Routes that are looked at before those of agents. @default none */
+  readonly first?: Hono;
   /** Called for every failure of the gateway itself. */
   readonly onFailure: (error: unknown) => void;
 }
@@ -41,6 +43,7 @@ export function gatewayApp(options: GatewayAppOptions): Hono {
     return new AgentRefusal(500, null, 'The gateway failed at this request; the process that runs it says why.');
   };
   const app = new Hono();
+  if (options.first !== undefined) app.route('/', options.first);
   app.all('*', async (c) => {
     // The signal must be read before anything is awaited; later the server no longer reports that a client disconnected.
     const { signal } = c.req.raw;

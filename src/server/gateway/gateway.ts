@@ -3,6 +3,7 @@
  * server holds many sessions. It knows no tokens and no rollouts; a session is a function that answers requests.
  */
 import type { AgentGateway, GatewayAddress, GatewaySession } from '../../agents/agent-gateway.ts';
+import type { Hono } from 'hono';
 import { onAbort } from '../../core/abort.ts';
 import { listen, type RunningServer } from '../listen.ts';
 import { gatewayApp } from './gateway-app.ts';
@@ -15,8 +16,12 @@ export interface GatewayOptions {
   readonly host?: string;
   /** 0 picks a free port. @default 0 */
   readonly port?: number;
+  /** The address under which agents reach it, without a path. @default the one that it listens on */
+  readonly publicUrl?: string;
   /** Largest body of a request. @default 32 MiB */
   readonly maxBodyBytes?: number;
+  /** Routes that are looked at before those of agents. @default none */
+  readonly first?: Hono;
   /** Called for every failure of the gateway itself. @default does nothing */
   readonly onFailure?: (error: unknown) => void;
 }
@@ -35,17 +40,21 @@ export class Gateway implements AgentGateway, AsyncDisposable {
   readonly #server: RunningServer;
   readonly #listening: Disposable | null;
 
-  private constructor(sessions: OpenSessions, server: RunningServer, signal: AbortSignal | undefined) {
+  readonly #publicUrl: string;
+
+  private constructor(sessions: OpenSessions, server: RunningServer, { signal, publicUrl = server.url }: GatewayOptions) {
     this.#sessions = sessions;
     this.#server = server;
+    this.#publicUrl = publicUrl.replace(/\/+$/, '');
     this.#listening = signal === undefined ? null : onAbort(signal, () => void this.close());
   }
 
   /** Throws ConfigError if the address cannot be used. */
-  static async open({ signal, host = '127.0.0.1', port = 0, maxBodyBytes, onFailure = () => {} }: GatewayOptions = {}): Promise<Gateway> {
+  static async open(options: GatewayOptions = {}): Promise<Gateway> {
+    const { host = '127.0.0.1', port = 0, onFailure = () => {} } = options;
     const sessions = new OpenSessions();
-    const app = gatewayApp({ sessions, host, onFailure, ...(maxBodyBytes === undefined ? {} : { maxBodyBytes }) });
-    return new Gateway(sessions, await listen(app, { host, port }), signal);
+    const app = gatewayApp({ onFailure, ...options, sessions, host });
+    return new Gateway(sessions, await listen(app, { host, port }), options);
   }
 
   /** `http://host:port` */
@@ -60,7 +69,7 @@ export class Gateway implements AgentGateway, AsyncDisposable {
   add(answers: GatewaySession): GatewayAddress & Disposable {
     const session = this.#sessions.open(answers);
     const close = () => this.#sessions.end(session);
-    return { baseURL: `${this.url}/s/${session.id}/v1`, apiKey: session.apiKey, close, [Symbol.dispose]: close };
+    return { baseURL: `${this.#publicUrl}/s/${session.id}/v1`, apiKey: session.apiKey, close, [Symbol.dispose]: close };
   }
 
   /** Ends every session and gives requests a second to finish. Safe to call twice. */
