@@ -151,7 +151,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     symlinkSync(join(root, 'node_modules/@types/node'), join(project, 'node_modules/@types/node'));
     await vfInit(['my-typed-env-2'], project);
     await vfInit(['my-typed-tools', '--tools'], project);
-    // Mastra is not installed here; its long test checks its types too.
+    // Mastra is not installed here.
     for (const agent of ['ai-sdk', 'openai-agents', 'langgraph', 'command']) await vfInit([`my-typed-${agent}`, '--agent', agent], project);
     for (const name of ['ai', '@ai-sdk', '@openai', '@langchain', 'zod'])
       symlinkSync(join(root, 'node_modules', name), join(project, 'node_modules', name));
