@@ -1,10 +1,17 @@
 /** Models of the AI SDK as the objects that its providers return. Told apart by their shape, because a user's project may hold another copy of the SDK. */
-import type { LanguageModelV2, LanguageModelV3, LanguageModelV4 } from '@ai-sdk/provider';
 import { ConfigError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 
 /** What `openai('gpt-5')` and the other providers of the AI SDK return (specification 2, 3 or 4). */
-export type LanguageModel = LanguageModelV4 | LanguageModelV3 | LanguageModelV2;
+export interface LanguageModel {
+  readonly specificationVersion: 'v2' | 'v3' | 'v4';
+  /** `openai.responses` */
+  readonly provider: string;
+  /** `gpt-5` */
+  readonly modelId: string;
+  doGenerate(options: never): PromiseLike<unknown>;
+  doStream(options: never): PromiseLike<unknown>;
+}
 
 const SPECIFICATIONS: readonly unknown[] = ['v2', 'v3', 'v4'];
 

@@ -11,7 +11,7 @@ import { toolOutputText } from './sdk-tool-output.ts';
 import { assertToolName, type ReadArguments, type Tool } from './tool.ts';
 
 /** A tool of the AI SDK, by what it needs to run here. */
-export interface SdkTool {
+interface SdkTool {
   readonly inputSchema?: unknown;
   readonly description?: unknown;
   readonly execute?: ((input: never, options: never) => unknown) | undefined;

@@ -90,7 +90,7 @@ describe('evaluate with models of the AI SDK', () => {
     const languageModel = createOpenAI({ baseURL: `${server.url}/v1`, apiKey: 'k' })('m');
     const limited = { ...common, environment: capitals(), maxCostUsd: 1 };
     await expect(evaluate({ ...limited, policy: languageModel })).rejects.toThrow(
-      /^maxCostUsd needs the price of every model, and m \(the policy\) is a model of the AI SDK without one\. Give the policy a price/,
+      /^maxCostUsd needs the price of every model, and m \(the policy\) is a model of the AI SDK without one\. In code, give the policy \{ languageModel, price/,
     );
     const { summary } = await evaluate({ ...limited, policy: { languageModel, price: { input: 1, cached: 1, output: 1 } } });
     expect(summary.cost?.usd).toBeCloseTo(40e-6, 9);

@@ -127,7 +127,7 @@ function isSameUrl(a: string, b: string): boolean {
 function unknownPrice({ asker, model, alias, isRemote = false }: AskedModel, { path, isPackaged }: EndpointRegistry, limitName: string): ConfigError {
   if (isRemote)
     return new ConfigError(
-      `${limitName} needs the price of every model, and ${model} (${asker}) is a model of the AI SDK without one. Give the policy a price: { languageModel, price: { input: 0.5, cached: 0.1, output: 1.5 } }, in US dollars per million tokens; a role has no such setting.`,
+      `${limitName} needs the price of every model, and ${model} (${asker}) is a model of the AI SDK without one. In code, give the policy { languageModel, price: { input: 0.5, cached: 0.1, output: 1.5 } }, in US dollars per million tokens; otherwise leave the limit out.`,
     );
   const file = isPackaged ? 'configs/endpoints.toml' : path;
   const place = alias === null ? `a table [[endpoint]] with its url and model to ${file}` : `the price to alias ${alias} in ${file}`;
