@@ -31,6 +31,9 @@ const OF_REQUEST = /^AI_(UnsupportedFunctionality|InvalidPrompt|InvalidMessageRo
 /** Those of an answer that cannot be read; their messages quote it. */
 const OF_ANSWER = /^AI_(JSONParse|TypeValidation|InvalidResponseData|EmptyResponseBody|NoContentGenerated|NoOutputGenerated)Error$/;
 
+/** What Node and undici say of a connection that broke. */
+const NETWORK = /\b(ECONN\w+|EPIPE|ETIMEDOUT|EAI_AGAIN|ENOTFOUND|UND_ERR_\w+)\b|^terminated|fetch failed|socket hang up|other side closed/;
+
 /** Texts of other libraries in a message. */
 const MOST_QUOTED = 300;
 
@@ -47,7 +50,13 @@ export function languageModelError(thrown: unknown, by: ThrownBy): PolicyError {
   if (OF_SETUP.test(name)) return new PolicyError(`${where} cannot be asked: ${said}`, { endsRun: true, ...cause });
   if (OF_REQUEST.test(name)) return new PolicyError(`${where} cannot take the request: ${said}`, cause);
   if (name === 'AI_APICallError') return new PolicyError(`${where} did not answer: ${said}`, { retryable: error['isRetryable'] === true, ...cause });
-  return new PolicyError(`${where} failed: ${said}`, { retryable: error['isRetryable'] === true, ...cause });
+  return new PolicyError(`${where} failed: ${said}`, { retryable: error['isRetryable'] === true || NETWORK.test(causeText(thrown)), ...cause });
+}
+
+/** The error with which a stream broke off. */
+export function cutStream(thrown: unknown, by: ThrownBy): PolicyError {
+  if (responseOf(thrown) !== null || textOf(errorFieldsOf(thrown)['name']).startsWith('AI_')) return languageModelError(thrown, by);
+  return new PolicyError(`The stream of ${by.where} was cut: ${by.hide(causeText(thrown)).slice(0, MOST_QUOTED)}`, { retryable: true });
 }
 
 /** The error that a stream reported in place of its end: an error of the SDK, or the provider's own words. */
@@ -79,7 +88,7 @@ function contextOf({ status, body }: HttpResponse, url: string, { where, model, 
     model,
     apiKeyVariable: null,
     // Without the route, which the provider added.
-    url: hide(url).replace(/\/(chat\/completions|completions|responses|messages)(?=$|\?)/, ''),
+    url: (url === '' ? UNKNOWN_URL : hide(url)).replace(/\/(chat\/completions|completions|responses|messages)(?=$|\?)/, ''),
     hasAnswered,
   };
 }
@@ -87,6 +96,9 @@ function contextOf({ status, body }: HttpResponse, url: string, { where, model, 
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
+
+/** Of a request whose address the SDK does not tell: nothing is wrong with it. */
+const UNKNOWN_URL = 'ai-sdk:/v1';
 
 /** The fields of an error; those of its cause where it only wraps the error of a request. */
 function errorFieldsOf(thrown: unknown): Readonly<Record<string, unknown>> {

@@ -6,7 +6,7 @@ import { RateLimit } from '../transport/rate-limit.ts';
 import { redactUrl, redactSecrets } from '../transport/redact.ts';
 import type { ChatServer, ChatServerParts } from './chat-client.ts';
 import { completionOf, type ModelResult, StreamedResult, warningTexts } from './language-model-answer.ts';
-import { languageModelError, responseOf, streamError } from './language-model-failure.ts';
+import { cutStream, languageModelError, responseOf, streamError } from './language-model-failure.ts';
 import { callOptions } from './language-model-prompt.ts';
 import type { LanguageModel } from './language-model.ts';
 import { streamReason } from './openai-chat-stream.ts';
@@ -78,7 +78,15 @@ export class LanguageModelServer implements ChatServer {
   async #streamed(options: Fields): Promise<ModelResult> {
     const { stream } = fieldsOf(await (this.#model.doStream as Call).call(this.#model, { ...options, includeRawChunks: true }));
     const streamed = new StreamedResult();
-    for await (const part of stream as ReadableStream<unknown>) streamed.add(fieldsOf(part));
+    if (!(stream instanceof ReadableStream))
+      throw new PolicyError(`${this.url} returned no stream, although it was asked for one`, { retryable: true });
+    try {
+      for await (const part of stream as ReadableStream<unknown>) streamed.add(fieldsOf(part));
+    } catch (thrown) {
+      if (options['abortSignal'] instanceof AbortSignal && options['abortSignal'].aborted) throw thrown;
+      await this.#learnSecrets();
+      throw cutStream(thrown, this.#by);
+    }
     const { error, result } = streamed;
     if (error !== null) {
       await this.#learnSecrets();

@@ -9,7 +9,7 @@ import { systemText } from '../files/system-text.ts';
 import { boundedResponse } from '../transport/bounded-response.ts';
 import { headerCredentials, urlCredentials } from '../transport/credentials.ts';
 import { isSecretName, redactSecrets, redactUrl } from '../transport/redact.ts';
-import { StdioTransport } from './stdio-transport.ts';
+import { MOST_MESSAGE_BYTES, StdioTransport } from './stdio-transport.ts';
 
 /** Where a server is. */
 export type McpSource =
@@ -27,8 +27,6 @@ export interface McpConnectOptions {
   readonly makeError: (message: string, cause: unknown) => VfError;
 }
 
-/** Of a message over HTTP, as the package has it for stdio. */
-const MOST_MESSAGE_BYTES = 10 * 2 ** 20;
 /** Most pages of a list of tools. */
 const MOST_PAGES = 100;
 /** Characters of another program's words in a message. */
@@ -138,10 +136,10 @@ async function connectionFor(name: string, source: McpSource, { cwd, makeError }
     return { connection, transport };
   }
   const { getDefaultEnvironment } = await fromSdk(() => import('@modelcontextprotocol/sdk/client/stdio.js'));
-  const { ReadBuffer } = await fromSdk(() => import('@modelcontextprotocol/sdk/shared/stdio.js'));
+  const { deserializeMessage: parse } = await fromSdk(() => import('@modelcontextprotocol/sdk/shared/stdio.js'));
   const { command, args, env } = source;
   const onExcess = (excess: string) => void refuse(excess);
-  const transport = new StdioTransport({ command, args, cwd, env: { ...getDefaultEnvironment(), ...env }, buffer: new ReadBuffer(), onExcess });
+  const transport = new StdioTransport({ command, args, cwd, env: { ...getDefaultEnvironment(), ...env }, parse, onExcess });
   const connection = make(client, source, { stdio: transport, endSession: async () => {} });
   refuse = (excess) => connection.refuse(excess);
   return { connection, transport };

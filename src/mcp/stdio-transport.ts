@@ -4,9 +4,9 @@
  */
 import { finished } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ReadBuffer } from '@modelcontextprotocol/sdk/shared/stdio.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import { countText } from '../core/count-text.ts';
 import { JsonBounds, REQUEST_LIMITS } from '../core/json-bounds.ts';
 import { ProcessGroup } from '../files/process-group.ts';
 
@@ -15,16 +15,20 @@ export interface StdioOptions {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** The buffer of the SDK, which bounds bytes. */
-  readonly buffer: ReadBuffer;
+  /** Reads a line. Throws for one that is no message, such as a line of a server's own log. */
+  readonly parse: (line: string) => JSONRPCMessage;
   /** A message that has too much, such as `nests lists and objects more than 64 levels deep`; the connection ends. */
   readonly onExcess: (excess: string) => void;
 }
 
 /** The time that a server may take to end by itself once its input is closed, and again once it is asked to end, in milliseconds. */
 const END_GRACE_MS = 1000;
+/** Bytes of a message, as in the package. */
+export const MOST_MESSAGE_BYTES = 10 * 2 ** 20;
 /** Number of characters of a server's last lines on stderr that are kept. */
 const KEPT_STDERR = 300;
+
+const NEWLINE = 0x0a;
 
 export class StdioTransport implements Transport {
   onclose?: () => void;
@@ -34,6 +38,9 @@ export class StdioTransport implements Transport {
   written = '';
   readonly #options: StdioOptions;
   readonly #bounds = new JsonBounds(REQUEST_LIMITS, true);
+  /** The beginning of the next line. */
+  #pieces: Buffer[] = [];
+  #bytes = 0;
   #group: ProcessGroup | null = null;
   #isEnded = false;
 
@@ -75,24 +82,26 @@ export class StdioTransport implements Transport {
   }
 
   #take(chunk: Buffer): void {
-    const { buffer, onExcess } = this.#options;
     if (this.#isEnded) return;
-    const excess = this.#bounds.take(chunk);
-    if (excess !== null) return onExcess(excess);
-    try {
-      buffer.append(chunk);
-    } catch {
-      return onExcess('has more bytes than the buffer of a message');
+    const excess =
+      this.#bounds.take(chunk) ?? (this.#bytes + chunk.length > MOST_MESSAGE_BYTES ? `has more than ${countText(MOST_MESSAGE_BYTES)} bytes` : null);
+    if (excess !== null) return this.#options.onExcess(excess);
+    let from = 0;
+    for (let at = chunk.indexOf(NEWLINE); at !== -1; at = chunk.indexOf(NEWLINE, from)) {
+      this.#readLine(Buffer.concat([...this.#pieces, chunk.subarray(from, at)]).toString('utf8'));
+      this.#pieces = [];
+      this.#bytes = 0;
+      from = at + 1;
     }
-    for (;;) {
-      try {
-        const message = buffer.readMessage();
-        if (message === null) return;
-        this.onmessage?.(message);
-      } catch (error) {
-        // A line that is no message, such as a server's own log.
-        this.onerror?.(error as Error);
-      }
+    this.#pieces.push(chunk.subarray(from));
+    this.#bytes += chunk.length - from;
+  }
+
+  #readLine(line: string): void {
+    try {
+      this.onmessage?.(this.#options.parse(line));
+    } catch (error) {
+      this.onerror?.(error as Error);
     }
   }
 

@@ -210,6 +210,43 @@ describe('policyFromLanguageModel', () => {
     expect(await failure(cut, {}, chat, { stream: true })).toMatchObject({ retryable: true });
   });
 
+  const streaming = (start: (controller: ReadableStreamDefaultController) => void) =>
+    ({
+      specificationVersion: 'v4',
+      provider: 'own',
+      modelId: 'm',
+      doGenerate: async () => ({}),
+      doStream: async () => ({ stream: new ReadableStream({ start }) }),
+    }) as unknown as LanguageModel;
+  test.each([
+    [
+      'reports that it is overloaded',
+      { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } },
+      /could not be read \(an error in its stream\): .*Overloaded/,
+    ],
+    ['reports a text', { type: 'error', error: 'overloaded' }, /could not be read \(an error in its stream\): .*overloaded/],
+    ['breaks off', null, /^The stream of m of own was cut: reset by peer$/],
+  ])('a stream that %s may pass, and does not end the run', async (_, part, message) => {
+    const model = streaming((controller) => {
+      controller.enqueue(part ?? { type: 'text-start', id: '0' });
+      if (part === null) controller.error(new Error('reset by peer'));
+      else controller.close();
+    });
+    await expect(ask(model, {}, { stream: true })).rejects.toMatchObject({
+      retryable: true,
+      endsRun: false,
+      message: expect.stringMatching(message),
+    });
+  });
+
+  test('an empty account that a stream reports ends the run', async () => {
+    const model = streaming((controller) => {
+      controller.enqueue({ type: 'error', error: { code: 'insufficient_quota', message: 'You exceeded your current quota' } });
+      controller.close();
+    });
+    await expect(ask(model, {}, { stream: true })).rejects.toMatchObject({ retryable: false, endsRun: true });
+  });
+
   test('a server that does not answer may answer later', async () => {
     await expect(ask(chat(await refusingUrl()))).rejects.toMatchObject({
       retryable: true,
