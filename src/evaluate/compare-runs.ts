@@ -3,6 +3,7 @@ import { ConfigError } from '../core/errors.ts';
 import { scaleProblem, versionProblem } from '../core/reward-scale.ts';
 import { estimateDifferences, exchangeTest, holm } from '../core/paired-statistics.ts';
 import { Random } from '../core/random.ts';
+import { forkFigures } from '../rollouts/fork-figures.ts';
 import { runLabels } from '../core/setting-differences.ts';
 import type { ByExample } from '../core/statistics.ts';
 import { estimate } from '../core/statistics.ts';
@@ -157,6 +158,7 @@ function comparedSide(run: ComparedRun, { name, run: label, first, common, metri
     changes: [...notes, ...(run === first ? [] : settingChanges(first.metadata.config, metadata.config))],
     finished: scored,
     failed: total - scored,
+    ...forkFigures(groups.flat()),
     otherRows: rows.size - common.length,
     mean: estimate(finished.map((group) => group.map((r) => valueOf(r, metric)).filter((v) => v !== null))),
     passAtK: passes.atK,

@@ -20,6 +20,8 @@ export interface RecordedRollout extends RolloutFacts {
   readonly repeatedUsage?: RolloutUsage;
   /** Where and why its branches left others; absent if none did. */
   readonly forks?: readonly Fork[];
+  /** Keys of the agent's requests that changed nothing; absent without any. */
+  readonly unhonoured?: readonly string[];
   /** The time at which it was scored, in milliseconds since the epoch. */
   readonly endedAtMs: number;
 }
@@ -39,6 +41,7 @@ export function recordedRollout(result: WireResult): RecordedRollout {
     ...(result.ignored_stops === undefined ? {} : { ignoredStops: result.ignored_stops }),
     ...(result.repeated_usage === undefined ? {} : { repeatedUsage: usageOf(result.repeated_usage) }),
     ...(forks.length === 0 ? {} : { forks }),
+    ...(result.unhonoured === undefined ? {} : { unhonoured: result.unhonoured }),
     endedAtMs: (timing.start_time + timing.total) * 1000,
   };
 }

@@ -35,10 +35,21 @@ export function runNotices(
   }
   notices.push(...unplayedNotices(rollouts));
   notices.push(...stopNotices(rollouts));
+  notices.push(...unhonouredNotices(rollouts));
   notices.push(...metricErrorTexts(finished));
   const unclean = rollouts.flatMap(({ cleanUpError }) => cleanUpError ?? []);
   if (unclean.length > 0) notices.push(cleanUpText(unclean[0]!, { failed: unclean.length, played: rollouts.length }));
   return notices;
+}
+
+/** What agents asked for in vain. */
+function unhonouredNotices(rollouts: readonly RecordedRollout[]): string[] {
+  const asking = rollouts.filter(({ unhonoured = [] }) => unhonoured.length > 0);
+  if (asking.length === 0) return [];
+  const keys = [...new Set(asking.flatMap(({ unhonoured = [] }) => unhonoured))].toSorted();
+  return [
+    `In ${asking.length} of ${rollouts.length} rollouts the agent's requests set ${keys.join(', ')}, which this policy cannot honour and which changed nothing.`,
+  ];
 }
 
 /** Rollouts that are in no figure because the policy had no room for a first token. */

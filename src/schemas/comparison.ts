@@ -1,6 +1,6 @@
 /** The comparison of runs: the figures that `vf-compare` prints, and the JSON object of `--json`. */
 import { snakeKeys } from './key-case.ts';
-import type { Estimate } from './summary.ts';
+import type { Estimate, ForkFigures } from './summary.ts';
 
 export interface ComparedSide {
   /** `A`, `B`, ... in the order of the command. */
@@ -15,6 +15,8 @@ export interface ComparedSide {
   /** Over the rows of the comparison, all finished rollouts. */
   readonly finished: number;
   readonly failed: number;
+  /** Where conversations of agents left what had been said, over the same rollouts and the failed ones; absent if none did. */
+  readonly forks?: ForkFigures;
   /** Rows of the run that another one lacks; they are left out. */
   readonly otherRows: number;
   /** Of the compared metric, with its interval over rows; null if nothing finished. */
@@ -82,7 +84,7 @@ export interface Comparison {
 }
 
 /** Keys of these objects are names from elsewhere. */
-const NAMED = ['metrics', 'tasks', 'passAtK', 'passAllK'];
+const NAMED = ['metrics', 'tasks', 'kinds', 'passAtK', 'passAllK'];
 
 /** The comparison as JSON: the same fields in snake_case. */
 export function comparisonToWire(comparison: Comparison): Record<string, unknown> {

@@ -7,6 +7,10 @@ import type { CommandContext } from '../../src/cli/command-line.ts';
 import { exportRollouts } from '../../src/cli/export/export-rollouts.ts';
 import type { Row } from '../../src/core/dataset.ts';
 import { ConfigError } from '../../src/core/errors.ts';
+import { readComparedRun } from '../../src/evaluate/compared-run.ts';
+import { compareRuns } from '../../src/evaluate/compare-runs.ts';
+import { comparisonText } from '../../src/reports/comparison/comparison-text.ts';
+import { noPaint } from '../../src/reports/text/paint.ts';
 import { exportRun, type ExportOptions } from '../../src/evaluate/export-run.ts';
 import { readRollouts } from '../../src/evaluate/read-rollouts.ts';
 import { figures } from '../../src/evaluate/summary.ts';
@@ -15,7 +19,6 @@ import { redactionOf } from '../../src/evaluate/redaction.ts';
 import { resultRecord, tokensRecords } from '../../src/evaluate/result-record.ts';
 import { resumedPlan } from '../../src/evaluate/resume-run.ts';
 import { readRecords } from '../../src/evaluate/run-records.ts';
-import { RunWriter } from '../../src/evaluate/run-writer.ts';
 import { savedRollout } from '../../src/evaluate/saved-rollout.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
 import type { TokensRow } from '../../src/schemas/demonstration-row.ts';
@@ -23,6 +26,7 @@ import type { RolloutExport } from '../../src/schemas/rollout-export.ts';
 import { TokensSchema, type WireResult, type WireTokens } from '../../src/schemas/results.ts';
 import { branchedRollout } from '../rollouts/branched-rollout.ts';
 import { sumsEnvironment, sumsOptions } from './sums-world.ts';
+import { writeRun } from './write-run.ts';
 
 const environment = sumsEnvironment({ rows: 2 });
 const rows: readonly Row[] = [...environment.eval];
@@ -38,13 +42,7 @@ const options = () => sumsOptions(directory, { environment, numExamples: 2, stat
 const file = (name: string) => join(directory, name);
 const linesOf = async (name: string) => (await readFile(file(name), 'utf8')).split(/(?<=\n)/);
 
-async function written(...rollouts: readonly Rollout[]): Promise<void> {
-  const writer = await RunWriter.open(options(), { rows, kept: [], sessions: [], startedAt: new Date().toISOString() }, redaction);
-  for (const rollout of rollouts) writer.record(rollout);
-  await writer.saveMetadata();
-  await writer.close();
-}
-
+const written = (...rollouts: readonly Rollout[]) => writeRun(options(), rollouts);
 const branched = (row: number) => branchedRollout({ row: rows[row]! });
 const record = (rollout: Rollout, of = redaction): WireResult =>
   resultRecord(rollout, { seed: 0, metricNames: ['right'], stateColumns: [], redaction: of });
@@ -251,6 +249,20 @@ describe('figures', () => {
       ['history', 'retry', 'sample', 'system', 'tools'].map((kind) => [kind, 2]),
     );
     expect(forks!.kinds['history']!.example).toContain('"Summary: Lima."');
+  });
+
+  it('tells a run with forks from one without in a comparison', async () => {
+    await written(await branched(0), await branched(1));
+    const plain = join(directory, 'plain');
+    await writeRun({ ...options(), outputDir: plain }, await Promise.all(rows.map((row) => branchedRollout({ row, forks: false }))));
+    const { sides } = compareRuns([await readComparedRun(plain), await readComparedRun(directory)]);
+    expect(sides.map(({ forks }) => forks?.rollouts)).toEqual([undefined, 2]);
+    const text = comparisonText(compareRuns([await readComparedRun(plain), await readComparedRun(directory)]), {
+      rows: 0,
+      columns: 300,
+      paint: noPaint,
+    });
+    expect(text).toContain('forks: 2 rollouts (100 %) are several sequences: history 2, retry 2');
   });
 
   it('says nothing of forks where there are none', async () => {

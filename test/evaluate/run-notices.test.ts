@@ -20,6 +20,13 @@ describe('runNotices', () => {
     expect(more).toEqual([]);
   });
 
+  it('names what agents asked for in vain', () => {
+    const rollouts = [rollout({ unhonoured: ['verbosity', 'reasoning.effort'] }), rollout({ unhonoured: ['verbosity'] }), rollout({})];
+    expect(runNotices(rollouts, { limits, rubric })).toEqual([
+      "In 2 of 3 rollouts the agent's requests set reasoning.effort, verbosity, which this policy cannot honour and which changed nothing.",
+    ]);
+  });
+
   it('counts observations that were cut, and names the argument to raise', () => {
     const rollouts = [rollout({ cutObservations: 2 }), rollout({ cutObservations: 1 }), rollout({})];
     const [named] = runNotices(rollouts, { limits, rubric, limitArguments: { observationTokens: 'max_obs_length' } });

@@ -1,6 +1,7 @@
 /** Renders a comparison for a terminal. Text of a data set or a model is escaped. */
 import type { ComparedPair, ComparedSide, Comparison, RowDifference } from '../../schemas/comparison.ts';
 import type { Estimate } from '../../schemas/summary.ts';
+import { forksText } from '../evaluation/forks-text.ts';
 import { displayPath } from '../text/own-command.ts';
 import { Report, type ReportView } from '../text/report.ts';
 import { countText, intervalText, meanText, plural } from '../text/number-text.ts';
@@ -38,10 +39,11 @@ function addLegend(report: Report, { sides, rows, metric }: Comparison): void {
   }
 }
 
-function sideNotes({ changes, otherRows }: ComparedSide): string[] {
+function sideNotes({ changes, otherRows, forks }: ComparedSide): string[] {
   const shown = changes.filter((change) => !IN_LEGEND.test(change));
   const more = shown.length > 4 ? [`and ${plural(shown.length - 4, 'further setting')}`] : [];
-  return [...shown.slice(0, 4), ...more, ...(otherRows === 0 ? [] : [`${plural(otherRows, 'row')} left out: another run lacks them`])];
+  const left = otherRows === 0 ? [] : [`${plural(otherRows, 'row')} left out: another run lacks them`];
+  return [...shown.slice(0, 4), ...more, ...left, ...(forks === undefined ? [] : [`forks: ${forksText(forks)}`])];
 }
 
 function table({ sides, metric }: Comparison, { columns, paint }: ReportView): string[] {

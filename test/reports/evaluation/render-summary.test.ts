@@ -174,4 +174,16 @@ describe('renderSummary', () => {
     const rollouts = { planned: 200, recorded: 23, finished: 23, errored: 0 };
     expect(renderSummary({ ...summary, complete: false, rollouts }, view)).toContain('stopped early: 23 of 200 rollouts');
   });
+
+  it('has one line of forks, only where there are some', () => {
+    const forks = {
+      rollouts: 3,
+      share: 0.015,
+      kinds: { history: { count: 4, example: 'message 3 (user) was "a\u001b[31m" and is "b"' }, tools: { count: 1, example: '' } },
+    };
+    const text = renderSummary({ ...summary, forks }, view).replace(/\s+/g, ' ');
+    expect(text).toContain('forks 3 rollouts (2 %) are several sequences: history 4, tools 1. The first (history): message 3 (user) was "a');
+    expect(text).not.toContain('\u001b');
+    expect(renderSummary(summary, view)).not.toContain('forks');
+  });
 });
