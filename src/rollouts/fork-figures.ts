@@ -9,6 +9,6 @@ export function forkFigures(rollouts: readonly { readonly forks?: readonly Fork[
   const forked = rollouts.filter(({ forks = [] }) => forks.length > 0).length;
   const kinds = [...Map.groupBy(all, ({ kind }) => kind)]
     .toSorted(([a, some], [b, others]) => others.length - some.length || (a < b ? -1 : 1))
-    .map(([kind, forks]) => [kind, { count: forks.length, example: forks[0]!.difference }] as const);
+    .map(([kind, forks]) => [kind, { count: forks.length, example: forks.find(({ difference }) => difference !== '')?.difference ?? '' }] as const);
   return { forks: { rollouts: forked, share: forked / rollouts.length, kinds: Object.fromEntries(kinds) } };
 }

@@ -149,6 +149,10 @@ function recordedRollouts(table: RolloutTable): RecordedRollout[] {
       return orNull(ignored(this.row)) ?? 0;
     }
 
+    get forks() {
+      return table.forks(this.row);
+    }
+
     get turns() {
       return orNull(turns(this.row)) ?? 0;
     }

@@ -5,7 +5,18 @@
 import { CancelledError, thrownText } from '../core/errors.ts';
 import type { FileSource } from './file-source.ts';
 import { VIEW_REQUESTS } from './request-key.ts';
-import type { Comparison, Content, RolloutDetail, RolloutLine, RolloutPage, RolloutSet, RunDetail, RunLine, TrainingDetail } from './view-wire.ts';
+import type {
+  Comparison,
+  Content,
+  RolloutDetail,
+  RolloutLine,
+  RolloutPage,
+  RolloutSet,
+  RunDetail,
+  RunLine,
+  TokensPlace,
+  TrainingDetail,
+} from './view-wire.ts';
 
 export interface ExportLimits {
   /** Rollouts of a set. @default 2000 */
@@ -103,10 +114,16 @@ export class ExportAnswers {
       this.#note(run.id, contentsOf(detail));
       yield* this.#put(VIEW_REQUESTS.rollout(place), detail, 'transcripts of rollouts');
       if (detail.has_tokens && this.#left.tokens > 0) {
-        const tokens = await this.#asked(run.id, 'tokens', () => this.#source.tokens(place));
-        if (tokens !== null) yield* this.#put(VIEW_REQUESTS.tokens(place), tokens, 'rollouts without their tokens', 'tokens');
+        // The first branch has no number in its key, as the only one has none.
+        for (let branch = 0; branch < Math.max(1, detail.branches.length); branch++) yield* this.#tokens(branch === 0 ? place : { ...place, branch });
       } else if (detail.has_tokens) this.#leave('rollouts without their tokens');
     }
+  }
+
+  async *#tokens(place: TokensPlace): AsyncGenerator<readonly [string, string]> {
+    const tokens = await this.#asked(place.run, 'tokens', () => this.#source.tokens(place));
+    const what = place.branch === undefined ? 'rollouts without their tokens' : 'branches without their tokens';
+    if (tokens !== null) yield* this.#put(VIEW_REQUESTS.tokens(place), tokens, what, 'tokens');
   }
 
   /** The rows of a set as one page. */
@@ -212,6 +229,7 @@ function inOrder(sets: readonly RolloutSet[]): RolloutSet[] {
   return [...sets.filter(({ kind }) => kind !== 'step'), ...steps.toReversed()];
 }
 
-function contentsOf({ prompt, parts, asked }: RolloutDetail): Content[] {
-  return [...prompt, ...parts, ...asked.flatMap(({ messages }) => messages)].flatMap(({ content }) => content);
+function contentsOf({ prompt, parts, asked, branches }: RolloutDetail): Content[] {
+  const ofBranches = branches.flatMap((branch) => [...branch.prompt, ...branch.parts]);
+  return [...prompt, ...parts, ...ofBranches, ...asked.flatMap(({ messages }) => messages)].flatMap(({ content }) => content);
 }

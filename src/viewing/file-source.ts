@@ -26,6 +26,7 @@ import type {
   RunDetail,
   RunList,
   StepDetail,
+  TokensPlace,
   ViewSource,
 } from './view-wire.ts';
 
@@ -106,7 +107,7 @@ export class FileSource implements ViewSource {
     return await rolloutDetail(await this.#open(place.run), place);
   }
 
-  async tokens(place: RolloutPlace): Promise<RolloutTokens> {
+  async tokens(place: TokensPlace): Promise<RolloutTokens> {
     return await rolloutTokens(await this.#open(place.run), place);
   }
 

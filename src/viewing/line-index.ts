@@ -1,4 +1,4 @@
-/** The places of a file's lines by their `rollout_id`; if a rollout has two lines, the later one counts. */
+/** The places of a file's lines by their `rollout_id`, and by `branch` where a rollout has a line for each; of two lines of one the later counts. */
 import { type FieldKinds, FoundKinds } from './field-kinds.ts';
 import { openInside } from './files-inside.ts';
 import { FollowedLines, type IndexedFile } from './followed-lines.ts';
@@ -8,8 +8,21 @@ import { visitLines } from './line-reader.ts';
 import { FieldFinder } from './top-level-fields.ts';
 
 /** Of the lines of tokens.jsonl and of the calls to models by role. */
-const KINDS: FieldKinds = { token_ids: 'list', loss_mask: 'list', logprobs: 'list', prompt_length: 'number', segments: 'list', asked: 'list' };
+const KINDS: FieldKinds = {
+  branch: 'number',
+  token_ids: 'list',
+  loss_mask: 'list',
+  logprobs: 'list',
+  prompt_length: 'number',
+  segments: 'list',
+  asked: 'list',
+};
 const FIELDS = ['rollout_id', ...Object.keys(KINDS)];
+const BRANCH = FIELDS.indexOf('branch');
+
+function keyOf(rolloutId: string, branch: number): string {
+  return `${branch}\n${rolloutId}`;
+}
 
 export class LineIndex {
   readonly #lines: FollowedLines;
@@ -37,10 +50,10 @@ export class LineIndex {
     return this.#lines.problem(isBeingWritten);
   }
 
-  /** The line of a rollout; null if the file has none. */
-  async line(rolloutId: string): Promise<string | null> {
+  /** The line of a rollout, or of a branch; null if the file has none. */
+  async line(rolloutId: string, branch = 0): Promise<string | null> {
     await this.refresh();
-    const row = this.#rows.get(rolloutId);
+    const row = this.#rows.get(keyOf(rolloutId, branch));
     const { directory, name, isPacked } = this.#lines.file;
     await using file = row === undefined ? null : await openInside(directory, name);
     if (row === undefined || file === null) return null;
@@ -66,7 +79,8 @@ export class LineIndex {
       const wrong = this.#kinds.problem(this.#finder);
       if (wrong !== null) this.#problems?.note(wrong);
       const row = this.#count++;
-      this.#rows.set(id, row);
+      const branch = this.#finder.number(BRANCH);
+      this.#rows.set(keyOf(id, Number.isNaN(branch) ? 0 : branch), row);
       this.#starts.set(row, place);
       this.#lengths.set(row, end - start);
     };

@@ -1,6 +1,7 @@
 /** Turns records of rollouts into the parts of a page: prompt, parts by writer, references, images. */
 import { IMAGE_MARK } from '../core/message.ts';
 import { unpackInt32 } from '../schemas/packed-array.ts';
+import { segmentMessages } from '../schemas/segment-messages.ts';
 import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 import { type Fields, fieldsOf, listOf, numberOf, textOf } from './loose-fields.ts';
 import type { RolloutCredit, TurnFigures } from './credit-wire.ts';
@@ -22,9 +23,9 @@ export function promptOf(record: Fields, tokenizer: ModelTokenizer | null): Mess
   }));
 }
 
-/** Everything after the prompt: messages if they have calls or images that segments lack, else segments by writer. */
-export function partsOf(record: Fields): Part[] {
-  return withTurns(writtenParts(record), listOf(record['turn_rewards']).map(numberOf), (reward) => ({ reward }));
+/** Everything after the prompt: messages if they have calls or images that segments lack or `isByMessage`, else segments by writer. */
+export function partsOf(record: Fields, isByMessage = false): Part[] {
+  return withTurns(writtenParts(record, isByMessage), listOf(record['turn_rewards']).map(numberOf), (reward) => ({ reward }));
 }
 
 /** The parts with the advantage of each turn, where turns have different ones. */
@@ -41,16 +42,19 @@ function withTurns(parts: readonly Part[], values: readonly (number | null)[], f
   });
 }
 
-function writtenParts(record: Fields): Part[] {
+function writtenParts(record: Fields, isByMessage: boolean): Part[] {
   const completion = listOf(record['completion']).map(fieldsOf);
   const segments = listOf(record['segments']).map(fieldsOf);
   const isRich = completion.some(
     (message) => listOf(message['tool_calls']).length > 0 || listOf(message['parts']).some((part) => fieldsOf(part)['type'] === 'image'),
   );
-  if (segments.length === 0 || isRich) {
+  if (segments.length === 0 || isRich || (isByMessage && completion.length > 0)) {
     const turns = segments.filter(({ kind }) => kind === 'model').values();
+    const ranges = segmentMessages(segments, completion) ?? [];
+    const isGiven = new Set(ranges.flatMap(({ start, end }, i) => (segments[i]!['kind'] === 'model' ? [] : completion.slice(start, end))));
     return completion.map((message) => {
       const { role, content, tool_calls } = messageOf(message);
+      if (role === 'assistant' && isGiven.has(message)) return { kind: 'agent', content, tool_calls };
       return role === 'assistant' ? { kind: 'model', content, tool_calls, ...thoughtsOf(turns.next().value) } : { kind: role, content, tool_calls };
     });
   }

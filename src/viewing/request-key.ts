@@ -1,5 +1,5 @@
 /** The canonical form of a page's request: the path and query over HTTP, and the key of the answer in an exported file. Pure; the page bundles it. */
-import type { ComparisonQuery, RolloutPlace, RolloutQuery } from './view-wire.ts';
+import type { ComparisonQuery, RolloutPlace, RolloutQuery, TokensPlace } from './view-wire.ts';
 
 type Value = string | number | boolean | undefined;
 
@@ -21,7 +21,7 @@ export const VIEW_REQUESTS = {
   run: (run: string): string => requestKey('run', { run }),
   rollouts: (query: RolloutQuery): string => requestKey('rollouts', { ...query }),
   rollout: (place: RolloutPlace): string => requestKey('rollout', { ...place }),
-  tokens: (place: RolloutPlace): string => requestKey('tokens', { ...place }),
+  tokens: (place: TokensPlace): string => requestKey('tokens', { ...place }),
   metrics: (run: string, after: number): string => requestKey('metrics', { run, after }),
   step: (run: string, step: number): string => requestKey('step', { run, step }),
   heldOut: (run: string, group: string): string => requestKey('held-out', { run, group }),

@@ -3,13 +3,14 @@ import { recordedProblem } from '../schemas/log-prob-range.ts';
 import { unpackFloat64, unpackInt32 } from '../schemas/packed-array.ts';
 import { type Fields, factsOf, fieldsOf, listOf, numberOf, textOf } from './loose-fields.ts';
 import type { OpenRun } from './open-run.ts';
+import { branchesOf, branchRange } from './branch-parts.ts';
 import { askedOf, partsOf, promptOf, withTurnAdvantages } from './record-parts.ts';
 import { parsedRecord } from './rollout-reader.ts';
 import type { TableFigures } from './rollout-table.ts';
 import { tokenTexts } from './run-tokenizers.ts';
 import { NO_CREDIT, stepAdvantages } from './step-advantages.ts';
 import { ViewRequestError } from './view-problem.ts';
-import type { RolloutDetail, RolloutPlace, RolloutTokens } from './view-wire.ts';
+import type { RolloutDetail, RolloutPlace, RolloutTokens, TokensPlace } from './view-wire.ts';
 
 export async function rolloutDetail(run: OpenRun, place: RolloutPlace): Promise<RolloutDetail> {
   const { set, reader, table, row } = await run.place(place);
@@ -38,18 +39,20 @@ export async function rolloutDetail(run: OpenRun, place: RolloutPlace): Promise<
     facts: factsOfRollout(record, table.figures(row)),
     siblings: lines,
     has_tokens: await hasTokens(run, record),
+    branches: branchesOf(record, { tokenizer, credit }),
     ...credit,
   };
 }
 
 /** Throws ViewRequestError if no tokens are recorded. */
-export async function rolloutTokens(run: OpenRun, place: RolloutPlace): Promise<RolloutTokens> {
+export async function rolloutTokens(run: OpenRun, place: TokensPlace): Promise<RolloutTokens> {
   const { reader, table, row } = await run.place(place);
-  const tokens = run.found.kind === 'training' ? trainedTokens(await reader.record(table, row)) : await evaluatedTokens(run, place);
+  const tokens =
+    run.found.kind === 'training' ? trainedTokens(await reader.record(table, row), place.branch ?? 0) : await evaluatedTokens(run, place);
   if (tokens === null)
     throw new ViewRequestError(
       404,
-      `${run.found.kind === 'evaluation' ? 'tokens.jsonl has no line for' : 'No tokens are recorded for'} ${place.group.slice(0, 100)}/${place.index}. Policies behind a chat API give none, and old steps of training lose theirs.`,
+      `${run.found.kind === 'evaluation' ? 'tokens.jsonl has no line for' : 'No tokens are recorded for'} ${place.branch ? `branch ${place.branch} of ` : ''}${place.group.slice(0, 100)}/${place.index}. Policies behind a chat API give none, and old steps of training lose theirs.`,
     );
   const { tokenizer, problem } = await run.tokenizer();
   const foreign = recordedProblem(tokens.ids, tokens.log_probs);
@@ -59,8 +62,8 @@ export async function rolloutTokens(run: OpenRun, place: RolloutPlace): Promise<
 
 type Tokens = Pick<RolloutTokens, 'ids' | 'mask' | 'log_probs' | 'prompt_length'>;
 
-async function evaluatedTokens(run: OpenRun, { group, index }: RolloutPlace): Promise<Tokens | null> {
-  const line = await run.tokenLines().line(`${group}/${index}`);
+async function evaluatedTokens(run: OpenRun, { group, index, branch }: TokensPlace): Promise<Tokens | null> {
+  const line = await run.tokenLines().line(`${group}/${index}`, branch);
   if (line === null) return null;
   const record = parsedRecord(line);
   const [ids, mask, logProbs] = ['token_ids', 'loss_mask', 'logprobs'].map((name) => listOf(record[name])) as [unknown[], unknown[], unknown[]];
@@ -77,7 +80,16 @@ async function evaluatedTokens(run: OpenRun, { group, index }: RolloutPlace): Pr
   };
 }
 
-function trainedTokens(record: Fields): Tokens | null {
+function trainedTokens(record: Fields, branch: number): Tokens | null {
+  const whole = wholeTokens(record);
+  if (whole === null || (branch === 0 && record['branches'] === undefined)) return whole;
+  const range = branchRange(record, branch);
+  if (range === null || range.end === range.start) return null;
+  const own = <T>(list: readonly T[]) => list.slice(range.start, range.end);
+  return { ids: own(whole.ids), mask: own(whole.mask), log_probs: own(whole.log_probs), prompt_length: range.promptLength };
+}
+
+function wholeTokens(record: Fields): Tokens | null {
   const ids = unpackInt32(textOf(record['ids']) ?? '');
   const targets = unpackInt32(textOf(record['targets']) ?? '');
   const known = typeof record['log_probs'] === 'string' ? unpackFloat64(record['log_probs']) : null;

@@ -25,6 +25,7 @@ export const ROLLOUT_FIELDS = [
   'prompt',
   'completion',
   'segments',
+  'branches',
 ] as const;
 
 /** As `ResultSchema` and `TrajectorySchema` have them; verifiers itself also writes texts for conversations and errors. */
@@ -43,4 +44,5 @@ export const ROLLOUT_KINDS: FieldKinds = {
   prompt: ['list', 'text'],
   completion: ['list', 'text'],
   segments: 'list',
+  branches: 'list',
 };

@@ -1,7 +1,9 @@
 /** The figures of every rollout of a file, with the place of its line; texts stay on disk. If a rollout has two lines, the later one counts; a finished one that has is noted. */
+import type { RecordedRollout } from '../evaluate/recorded-rollout.ts';
 import { rowContent } from '../evaluate/row-content.ts';
 import { FoundKinds, numberProblem } from './field-kinds.ts';
 import { NumberColumn, Names } from './growing-columns.ts';
+import { fieldsOf, listOf } from './loose-fields.ts';
 import { LineProblems } from './line-problems.ts';
 import type { RowFigures } from './query-rows.ts';
 import { promptOf, questionOf } from './record-parts.ts';
@@ -12,6 +14,7 @@ const FIELD = Object.fromEntries(ROLLOUT_FIELDS.map((name, i) => [name, i])) as 
 
 const NUMBERS = ['start', 'length', 'reward', 'turns', 'tokens', 'input', 'cached', 'truncated', 'index', 'unpaid', 'guessed', 'ignored'] as const;
 const CODES = ['stop', 'error', 'reason', 'task', 'group', 'role'] as const;
+type Fork = NonNullable<RecordedRollout['forks']>[number];
 type Numbers = Readonly<Record<(typeof NUMBERS)[number], NumberColumn>>;
 type Codes = Readonly<Record<(typeof CODES)[number], { readonly column: NumberColumn; readonly names: Names }>>;
 
@@ -38,6 +41,9 @@ export class RolloutTable implements RowFigures {
   readonly #contents = new NumberColumn();
   /** Rows that a later line has replaced, or that lie before a restart. */
   readonly #dead = new Set<number>();
+  /** Forks of the rollouts that have some. What differed is kept of the first of each kind only: there may be many. */
+  readonly #forks = new Map<number, readonly Fork[]>();
+  readonly #forkKinds = new Set<string>();
   /** The last message of each class of error. */
   readonly errorMessages = new Map<string, string>();
   #count = 0;
@@ -138,6 +144,10 @@ export class RolloutTable implements RowFigures {
     };
   }
 
+  forks(row: number): readonly Fork[] {
+    return this.#forks.get(row) ?? [];
+  }
+
   /** Gives a rollout the reward and metrics of a line of its phase's rewards. Ignores those of other rollouts; false for a line that is none. */
   pay(bytes: Buffer, start: number, end: number): boolean {
     const finder = this.#finder;
@@ -208,6 +218,7 @@ export class RolloutTable implements RowFigures {
     this.#setCode(row, 'task', finder.string(FIELD.task));
     this.#setCode(row, 'role', finder.string(FIELD.role));
     this.#addError(row);
+    this.#addForks(row);
     this.#setMetrics(row, metrics);
   }
 
@@ -235,6 +246,18 @@ export class RolloutTable implements RowFigures {
     const asked = answer === undefined && info === undefined ? questionOf(promptOf({ prompt: finder.json(FIELD.prompt) }, null)) : '';
     const content = rowContent({ asked, answer, info });
     return content === null ? NaN : Buffer.from(content, 'base64').readUIntBE(0, DIGEST_BYTES);
+  }
+
+  #addForks(row: number): void {
+    if (!this.#finder.has(FIELD.branches)) return;
+    const forks = listOf(this.#finder.json(FIELD.branches)).flatMap((branch): Fork[] => {
+      const { kind, at, difference } = fieldsOf(fieldsOf(branch)['fork']);
+      if (typeof kind !== 'string') return [];
+      const isFirst = !this.#forkKinds.has(kind);
+      this.#forkKinds.add(kind);
+      return [{ kind: kind as Fork['kind'], at: Number(at), difference: isFirst && typeof difference === 'string' ? difference : '' }];
+    });
+    if (forks.length > 0) this.#forks.set(row, forks);
   }
 
   #addError(row: number): void {

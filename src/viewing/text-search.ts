@@ -73,14 +73,16 @@ function holds(line: string, needle: string): boolean {
   return searchedTexts(record).some((text) => folded(text).includes(needle));
 }
 
-/** Prompt, response and answer. */
+/** Prompt, response and answer; of all branches. */
 function searchedTexts(record: Fields): string[] {
   const messages = (value: unknown) => listOf(value).flatMap((message) => contentTexts(fieldsOf(message)));
   const segments = listOf(record['segments']).map((segment) => textOf(fieldsOf(segment)['text']) ?? '');
   const response = segments.length > 0 ? [segments.join(''), ...messages(record['completion'])] : messages(record['completion']);
   const { answer } = record;
   const reference = answer === undefined || answer === null ? [] : [typeof answer === 'string' ? answer : JSON.stringify(answer)];
-  return [...(typeof record['prompt'] === 'string' ? [record['prompt']] : messages(record['prompt'])), ...response, ...reference];
+  const branches = listOf(record['branches']).map(fieldsOf);
+  const ofBranches = branches.flatMap(({ prompt, played }) => [...messages(prompt), ...messages(fieldsOf(played)['completion'])]);
+  return [...(typeof record['prompt'] === 'string' ? [record['prompt']] : messages(record['prompt'])), ...response, ...ofBranches, ...reference];
 }
 
 function contentTexts({ content, tool_calls: calls }: Fields): string[] {

@@ -111,7 +111,7 @@ export type TranscriptLine = RolloutLine & { readonly parts: readonly Part[] };
 export interface RolloutDetail extends RolloutCredit {
   readonly line: RolloutLine;
   readonly prompt: readonly Message[];
-  /** Everything after the prompt, in order, with its writer: `model`, `observation`, `corrective`, `prefill` or, for a chat, the role. */
+  /** Everything after the prompt, in order, with its writer: `model`, `observation`, `corrective`, `prefill`, `agent` (in the place of the model) or, for a chat, the role. */
   readonly parts: readonly Part[];
   /** The row's reference, as the file has it; absent columns are null. */
   readonly answer: unknown;
@@ -127,6 +127,29 @@ export interface RolloutDetail extends RolloutCredit {
   readonly siblings: readonly RolloutLine[];
   /** True if `api/tokens` has its tokens. */
   readonly has_tokens: boolean;
+  /** The sequences that it consists of, if there are several: `parts` has those of all. Empty for one. */
+  readonly branches: readonly RolloutBranch[];
+}
+
+/** A sequence of a rollout of an agent. */
+export interface RolloutBranch {
+  /** The index of the branch that holds the turns with which its prompt begins; null if it shares none. */
+  readonly parent: number | null;
+  /** Where and why it left another: the number of messages in common, and what differs. Null for the first, and if the file does not say. */
+  readonly fork: { readonly kind: string; readonly at: number; readonly difference: string } | null;
+  readonly role: string | null;
+  /** Its own; null if it has the rollout's. */
+  readonly reward: number | null;
+  readonly turns: number;
+  /** All tokens of the sequence, and those sampled in it; null if the policy gave none. */
+  readonly tokens: number | null;
+  readonly sampled: number | null;
+  /** Its prompt begins with the first messages of an earlier branch, prompt and parts; null if `prompt` is all of it. */
+  readonly begins_with: { readonly branch: number; readonly messages: number } | null;
+  readonly prompt: readonly Message[];
+  readonly parts: readonly Part[];
+  /** Names of the tools that it was offered; null if they are those of the first. */
+  readonly tools: readonly string[] | null;
 }
 
 export interface Message extends Pick<Part, 'content' | 'tool_calls'> {
@@ -157,7 +180,7 @@ export interface Asked extends Pick<Part, 'reasoning'> {
   readonly output_tokens: number;
 }
 
-/** `GET api/tokens?run=ID&set=SET&group=G&index=I`. The arrays are parallel. [T] */
+/** `GET api/tokens?run=ID&set=SET&group=G&index=I&branch=B`, of the first branch by default. The arrays are parallel. [T] */
 export interface RolloutTokens {
   readonly ids: readonly number[];
   /** The text that each token adds; null if the model's tokenizer is not available. */
@@ -270,7 +293,7 @@ export interface ViewSource {
   run(run: string): Promise<RunDetail>;
   rollouts(query: RolloutQuery): Promise<RolloutPage>;
   rollout(place: RolloutPlace): Promise<RolloutDetail>;
-  tokens(place: RolloutPlace): Promise<RolloutTokens>;
+  tokens(place: TokensPlace): Promise<RolloutTokens>;
   metrics(run: string, after: number): Promise<MetricLines>;
   step(run: string, step: number): Promise<StepDetail>;
   heldOut(run: string, group: string): Promise<HeldOutDetail>;
@@ -281,4 +304,9 @@ export interface ViewSource {
 
 export interface RolloutPlace extends Readonly<Record<'run' | 'set' | 'group', string>> {
   readonly index: number;
+}
+
+export interface TokensPlace extends RolloutPlace {
+  /** Of a rollout that has several. @default 0 */
+  readonly branch?: number;
 }

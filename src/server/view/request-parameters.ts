@@ -1,7 +1,7 @@
 /** Reads the query of a request strictly: a parameter of another form is refused in words. */
 import type { Context } from 'hono';
 import { ViewRequestError } from '../../viewing/view-problem.ts';
-import type { ComparisonQuery, RolloutPlace, RolloutQuery } from '../../viewing/view-wire.ts';
+import type { ComparisonQuery, RolloutPlace, RolloutQuery, TokensPlace } from '../../viewing/view-wire.ts';
 
 const MOST_CHARACTERS = 4000;
 
@@ -27,6 +27,10 @@ export function numberParameter(c: Context, name: string, { isInteger = true } =
 
 export function rolloutPlace(c: Context): RolloutPlace {
   return { run: textParameter(c, 'run'), set: textParameter(c, 'set'), group: textParameter(c, 'group'), index: numberParameter(c, 'index') ?? 0 };
+}
+
+export function tokensPlace(c: Context): TokensPlace {
+  return { ...rolloutPlace(c), branch: numberParameter(c, 'branch') ?? 0 };
 }
 
 export function rolloutQuery(c: Context): RolloutQuery {

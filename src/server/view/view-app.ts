@@ -8,7 +8,7 @@ import { ViewRequestError } from '../../viewing/view-problem.ts';
 import type { RolloutPage, RolloutQuery, ViewProblem, ViewSource } from '../../viewing/view-wire.ts';
 import { keyCheck } from '../access.ts';
 import { hostCheck, WRONG_HOST } from '../door.ts';
-import { comparisonQuery, numberParameter, rolloutPlace, rolloutQuery, textParameter } from './request-parameters.ts';
+import { comparisonQuery, numberParameter, rolloutPlace, rolloutQuery, tokensPlace, textParameter } from './request-parameters.ts';
 
 /** The parts of a source that the app needs beyond the page's own: bytes of images, and the end of a search for which no client waits. */
 interface ServedSource extends ViewSource {
@@ -52,7 +52,7 @@ const ROUTES: Readonly<Record<string, Answer>> = {
   run: (c, source) => source.run(textParameter(c, 'run')),
   rollouts: (c, source) => source.rollouts(rolloutQuery(c), c.req.raw.signal),
   rollout: (c, source) => source.rollout(rolloutPlace(c)),
-  tokens: (c, source) => source.tokens(rolloutPlace(c)),
+  tokens: (c, source) => source.tokens(tokensPlace(c)),
   metrics: (c, source) => source.metrics(textParameter(c, 'run'), numberParameter(c, 'after') ?? 0),
   step: (c, source) => source.step(textParameter(c, 'run'), numberParameter(c, 'step') ?? 0),
   'held-out': (c, source) => source.heldOut(textParameter(c, 'run'), textParameter(c, 'group')),

@@ -10,6 +10,7 @@ import { readTableQuery } from '../rollouts/table-query.ts';
 import { useSource } from '../source/source-context.ts';
 import { useLoaded } from '../source/use-loaded.ts';
 import { Text } from '../text/text.tsx';
+import { Branches } from './branches.tsx';
 import { Siblings } from './siblings.tsx';
 import { TokensView } from './tokens-view.tsx';
 import { Transcript } from './transcript.tsx';
@@ -49,17 +50,22 @@ interface RolloutProps {
 function Rollout({ detail, place, route, isStale }: RolloutProps): VNode {
   const showsTokens = route.params.text('show') === 'tokens' && detail.has_tokens;
   const source = useSource();
+  const { branches } = detail;
+  const branch = branches[route.params.number('branch') ?? 0] === undefined ? 0 : (route.params.number('branch') ?? 0);
   const show = (what: string | undefined) => go(patched(route, { show: what }), true);
   const sibling = (by: number) => {
     const at = detail.siblings.findIndex(({ index }) => index === detail.line.index);
     const next = detail.siblings[at + by];
-    if (next !== undefined) go(patched(route, { index: next.index, at: undefined }));
+    if (next !== undefined) go(patched(route, { index: next.index, at: undefined, branch: undefined }));
   };
   useKeys([
     { keys: ['ArrowRight'], does: 'Next rollout of the same row', run: () => sibling(1) },
     { keys: ['ArrowLeft'], does: 'Previous rollout of the same row', run: () => sibling(-1) },
     { keys: ['j'], does: 'Next rollout of the table', run: () => void step(1) },
     { keys: ['k'], does: 'Previous rollout of the table', run: () => void step(-1) },
+    ...(branches.length > 1
+      ? [{ keys: ['b'], does: 'Next branch', run: () => go(patched(route, { branch: (branch + 1) % branches.length || undefined }), true) }]
+      : []),
     ...(detail.has_tokens ? [{ keys: ['t'], does: 'Switch text and tokens', run: () => show(showsTokens ? undefined : 'tokens') }] : []),
   ]);
   // Keys come faster than answers: each moves on from the target of the last one.
@@ -74,7 +80,7 @@ function Rollout({ detail, place, route, isStale }: RolloutProps): VNode {
     if (wanted.current !== to) return;
     wanted.current = null;
     const line = page?.rows[0];
-    if (line !== undefined) go(patched(route, { group: line.group, index: line.index, at: to }));
+    if (line !== undefined) go(patched(route, { group: line.group, index: line.index, at: to, branch: undefined }));
   };
   return (
     <div class={`screen rollout ${isStale ? 'stale' : ''}`}>
@@ -89,6 +95,7 @@ function Rollout({ detail, place, route, isStale }: RolloutProps): VNode {
         <Details detail={detail} />
       </aside>
       <section class="rollout-main" aria-label="Transcript">
+        {branches.length > 1 && <Branches branches={branches} selected={branch} route={route} />}
         {detail.has_tokens && (
           <div class="switch" role="group" aria-label="Show">
             <button type="button" aria-pressed={!showsTokens} onClick={() => show(undefined)}>
@@ -99,7 +106,11 @@ function Rollout({ detail, place, route, isStale }: RolloutProps): VNode {
             </button>
           </div>
         )}
-        {showsTokens ? <TokensView place={place} /> : <Transcript key={`${place.set} ${detail.line.rollout_id}`} detail={detail} run={place.run} />}
+        {showsTokens ? (
+          <TokensView place={branch === 0 ? place : { ...place, branch }} />
+        ) : (
+          <Transcript key={`${place.set} ${detail.line.rollout_id} ${branch}`} detail={detail} branch={branch} run={place.run} />
+        )}
       </section>
     </div>
   );

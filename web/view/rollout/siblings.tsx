@@ -16,7 +16,7 @@ export function Siblings({ detail, route }: { readonly detail: RolloutDetail; re
       {siblings.map((one) => (
         <a
           key={one.index}
-          href={patched(route, { index: one.index, at: undefined })}
+          href={patched(route, { index: one.index, at: undefined, branch: undefined })}
           class={one.reward === null ? 'sibling failed' : 'sibling'}
           aria-current={one.index === line.index ? 'page' : undefined}
           title={`Rollout ${one.index}${one.error === null ? '' : ', failed'}`}

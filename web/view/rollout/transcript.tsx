@@ -1,22 +1,62 @@
 /** A rollout from its prompt to its last turn, with the author of each part. */
 import type { VNode } from 'preact';
-import type { Asked, RolloutDetail } from '../../../src/viewing/view-wire.ts';
+import { useState } from 'preact/hooks';
+import type { Asked, RolloutBranch, RolloutDetail } from '../../../src/viewing/view-wire.ts';
 import { formatCount, formatNumber } from '../figures/numbers.ts';
 import { Text } from '../text/text.tsx';
+import { promptPart, sharedMessages } from './branches.tsx';
 import { isFolded, Turn } from './turns.tsx';
 
-export function Transcript({ detail, run }: { readonly detail: RolloutDetail; readonly run: string }): VNode {
+interface TranscriptProps {
+  readonly detail: RolloutDetail;
+  /** @default 0, which is the whole of a rollout of one */
+  readonly branch?: number;
+  readonly run: string;
+}
+
+export function Transcript({ detail, branch = 0, run }: TranscriptProps): VNode {
+  const { prompt, parts } = detail.branches[branch] ?? detail;
   return (
     <>
       <ol class="transcript">
-        {detail.prompt.map(({ role, content, tool_calls: calls }, i) => (
-          <Turn key={`prompt-${i}`} part={{ kind: role, content, tool_calls: calls }} run={run} folds />
+        <SharedBeginning branches={detail.branches} branch={branch} run={run} />
+        {prompt.map((message, i) => (
+          <Turn key={`prompt-${i}`} part={promptPart(message)} run={run} folds />
         ))}
-        {detail.parts.map((part, i) => (
+        {parts.map((part, i) => (
           <Turn key={i} part={part} run={run} folds={isFolded(part)} />
         ))}
       </ol>
       {detail.asked.length > 0 && <AskedCalls asked={detail.asked} run={run} />}
+    </>
+  );
+}
+
+interface SharedProps {
+  readonly branches: readonly RolloutBranch[];
+  readonly branch: number;
+  readonly run: string;
+}
+
+/** The beginning of a branch that another has too, folded. */
+function SharedBeginning({ branches, branch, run }: SharedProps): VNode | null {
+  const [isOpen, setOpen] = useState(false);
+  const begins = branches[branch]?.begins_with ?? null;
+  if (begins === null) return null;
+  const shared = isOpen ? sharedMessages(branches, branches[branch]!) : [];
+  return (
+    <>
+      <li class="turn by-prompt shared-beginning">
+        <div class="turn-writer">as branch {begins.branch}</div>
+        <div class="turn-body">
+          <button type="button" class="fold-button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+            {isOpen ? 'Fold' : 'Show'} the first {begins.messages === 1 ? 'message' : `${formatCount(begins.messages)} messages`}
+          </button>
+        </div>
+      </li>
+      {shared.map((part, i) => (
+        <Turn key={`shared-${i}`} part={part} run={run} folds />
+      ))}
     </>
   );
 }

@@ -32,7 +32,16 @@ export function SummaryTab({ detail }: { readonly detail: EvaluationDetail }): V
       </section>
       <div class="summary-side">
         <Stops summary={summary} run={detail.run.id} />
-        <Errors summary={summary} run={detail.run.id} />
+        <Counted
+          title="Failed with"
+          counted={summary.errors}
+          href={formatRoute('rollouts', { run: detail.run.id, set: 'results', failed: 'true' })}
+        />
+        <Counted
+          title="Forks"
+          counted={summary.forks}
+          remark={`${formatCount(summary.forked ?? 0)} ${summary.forked === 1 ? 'rollout is' : 'rollouts are'} several sequences. The first of each kind:`}
+        />
         <PassTable summary={summary} />
         <RolesTable roles={summary.roles} />
         <section>
@@ -142,17 +151,31 @@ function Stops({ summary, run }: { readonly summary: Summary; readonly run: stri
   );
 }
 
-function Errors({ summary, run }: { readonly summary: Summary; readonly run: string }): VNode | null {
-  if (summary.errors.length === 0) return null;
+interface CountedProps {
+  readonly title: string;
+  readonly counted: Summary['errors'];
+  /** Shows the rollouts; the names are no links without it. */
+  readonly href?: string;
+  readonly remark?: string;
+}
+
+/** Names with their counts and an example of each. */
+function Counted({ title, counted, href, remark }: CountedProps): VNode | null {
+  if (counted.length === 0) return null;
   return (
     <section>
-      <h2>Failed with</h2>
+      <h2>{title}</h2>
+      {remark !== undefined && <p class="quiet-text">{remark}</p>}
       <ul class="errors">
-        {summary.errors.map(({ name, count, example }) => (
+        {counted.map(({ name, count, example }) => (
           <li key={name}>
-            <a href={formatRoute('rollouts', { run, set: 'results', failed: 'true' })}>
+            {href === undefined ? (
               <Label text={name} />
-            </a>{' '}
+            ) : (
+              <a href={href}>
+                <Label text={name} />
+              </a>
+            )}{' '}
             <span class="number">{formatCount(count)}</span>
             {example !== null && (
               <p>

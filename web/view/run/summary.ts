@@ -9,6 +9,10 @@ export interface Summary {
   readonly rolloutsPerExample: number | null;
   readonly stops: readonly (readonly [string, number])[];
   readonly errors: readonly { readonly name: string; readonly count: number; readonly example: string | null }[];
+  /** Where conversations of agents left what had been said, by kind. */
+  readonly forks: readonly { readonly name: string; readonly count: number; readonly example: string | null }[];
+  /** Rollouts with a fork. */
+  readonly forked: number | null;
   readonly passes: readonly { readonly k: number; readonly any: Estimate | null; readonly all: Estimate | null }[];
   readonly passThreshold: number | null;
   readonly tokens: readonly { readonly name: string; readonly value: number }[];
@@ -53,6 +57,11 @@ export function readSummary(detail: EvaluationDetail): Summary | null {
     rolloutsPerExample: numberOf(s['rollouts_per_example']),
     stops: countsOf(s['stop_conditions']),
     errors: countsOf(errors).map(([name, count]) => ({ name, count, example: textOf(examples[name]) })),
+    forks: Object.entries(recordOf(recordOf(s['forks'])['kinds'])).map(([name, value]) => {
+      const { count, example } = recordOf(value);
+      return { name, count: numberOf(count) ?? 0, example: textOf(example) };
+    }),
+    forked: numberOf(recordOf(s['forks'])['rollouts']),
     passes: Object.keys(any).map((k) => ({ k: Number(k), any: estimateOf(any[k]), all: estimateOf(all[k]) })),
     passThreshold: numberOf(s['pass_threshold']),
     tokens: tokensOf(recordOf(s['tokens'])),

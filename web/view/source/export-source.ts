@@ -13,6 +13,7 @@ import type {
   RolloutPlace,
   RolloutQuery,
   RolloutTokens,
+  TokensPlace,
   RunDetail,
   RunList,
   StepDetail,
@@ -46,7 +47,7 @@ export class ExportSource implements ViewSource {
     return this.#answer(VIEW_REQUESTS.rollout(place));
   }
 
-  tokens(place: RolloutPlace): Promise<RolloutTokens> {
+  tokens(place: TokensPlace): Promise<RolloutTokens> {
     return this.#answer(VIEW_REQUESTS.tokens(place));
   }
 

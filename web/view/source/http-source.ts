@@ -10,6 +10,7 @@ import type {
   RolloutPlace,
   RolloutQuery,
   RolloutTokens,
+  TokensPlace,
   RunDetail,
   RunList,
   StepDetail,
@@ -44,7 +45,7 @@ export class HttpSource implements ViewSource {
     return this.#get(VIEW_REQUESTS.rollout(place));
   }
 
-  tokens(place: RolloutPlace): Promise<RolloutTokens> {
+  tokens(place: TokensPlace): Promise<RolloutTokens> {
     return this.#get(VIEW_REQUESTS.tokens(place));
   }
 
