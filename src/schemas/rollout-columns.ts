@@ -80,7 +80,7 @@ export const branchPlace = {
 } as const;
 
 /** Why the messages of a branch left those of another. */
-const fork = object({
+export const fork = object({
   /** `tools`, `system`, `history`, `retry` or `sample`. */
   kind: text,
   /** Number of messages in common. */

@@ -17,7 +17,7 @@ import {
   text,
   textOrNull,
 } from './json-schema.ts';
-import { branchPlace, optionalColumns, optionalTokenColumns, ownOfBranch, recordColumns, usage } from './rollout-columns.ts';
+import { branchPlace, fork, optionalColumns, optionalTokenColumns, ownOfBranch, recordColumns, usage } from './rollout-columns.ts';
 import { turnColumns } from './turn-columns.ts';
 
 /** A sequence of a rollout that has several: its part of `ids`, after those of the branches before it. */
@@ -29,7 +29,7 @@ const BranchSchema = object(
     prompt_length: count,
     parent: branchPlace.parent,
   },
-  ownOfBranch,
+  { fork, ...ownOfBranch },
 );
 export type WireTrajectoryBranch = XStatic<typeof BranchSchema>;
 

@@ -1,5 +1,6 @@
 /** A rollout or a demonstration reduced to what training needs: tokens, who wrote them, the sampler's log-probs, and the reward or weights. */
 import { RewardError, TrainingError } from '../core/errors.ts';
+import type { Fork } from '../agents/message-graph.ts';
 import type { PlacedImage } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import { ONLY_ROLE, reasonOf } from '../rollouts/rollout-columns.ts';
@@ -54,6 +55,8 @@ export interface TrajectoryBranch {
   readonly promptLength: number;
   /** The index of the branch that it left, a smaller one; null if it shares no turn of the policy with another. */
   readonly parent: number | null;
+  /** Where and why its messages left those of another. @default not known, or it is the first */
+  readonly fork?: Fork;
   /** @default the trajectory's */
   readonly role?: string;
   /** @default the trajectory's */
@@ -185,7 +188,7 @@ function sampledTokens(branches: readonly Branch[], leased: number): SampledToke
   const images: PlacedImage[] = [];
   const placed: TrajectoryBranch[] = [];
   let [start, next] = [0, 0];
-  for (const { tokens, parent, role, reward, endsLast } of parts) {
+  for (const { tokens, parent, fork, role, reward, endsLast } of parts) {
     ids.set(tokens.ids, start);
     const everyLogProb = tokens.logProbs;
     for (const { start: from, end, version } of tokens.segments.filter(({ kind }) => kind === 'model')) {
@@ -197,6 +200,7 @@ function sampledTokens(branches: readonly Branch[], leased: number): SampledToke
     }
     for (const image of tokens.images) images.push({ ...image, offset: start + image.offset });
     const own = {
+      ...(fork === null ? {} : { fork }),
       ...(role === undefined ? {} : { role }),
       ...(reward === undefined ? {} : { reward }),
       ...(endsLast === undefined ? {} : { endsLast }),

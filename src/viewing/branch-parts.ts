@@ -18,7 +18,7 @@ export function branchesOf(
 ): RolloutBranch[] {
   const branches = listOf(record['branches']).slice(0, MOST_BRANCHES).map(fieldsOf);
   if (branches.length < 2) return [];
-  const own = typeof record['ids'] === 'string' ? trainedParts(record, branches) : playedParts(record, branches);
+  const own = typeof record['ids'] === 'string' ? trainedParts(record, branches, tokenizer) : playedParts(record, branches);
   let turn = 0;
   return branches.map((branch, i) => {
     const { written, turns, tokens, sampled } = own[i]!;
@@ -80,21 +80,25 @@ function playedParts(record: Fields, branches: readonly Fields[]): OwnPart[] {
 }
 
 /** A branch begins and ends with a turn of the policy, so the numbers of turns say which segments are whose. */
-function trainedParts(record: Fields, branches: readonly Fields[]): OwnPart[] {
+function trainedParts(record: Fields, branches: readonly Fields[], tokenizer: ModelTokenizer | null): OwnPart[] {
   const ids = unpackInt32(textOf(record['ids']) ?? '') ?? new Int32Array(0);
   const targets = [...(unpackInt32(textOf(record['targets']) ?? '') ?? [])];
   const lengths = Array.isArray(record['turn_tokens']) ? record['turn_tokens'].map((length) => numberOf(length) ?? 0) : stretches(targets);
   const segments = listOf(record['segments']).map(fieldsOf);
+  // Else they are texts that an agent gave to be scored, and the tokens alone say what was written.
+  const arePlayed = segments.filter(({ kind }) => kind === 'model').length === lengths.length;
   let [turn, target, at] = [0, 0, 0];
   return branches.map((_, i) => {
     const { start, end, promptLength } = branchRange(record, i)!;
     const [first, from, isLast] = [target, turn, i === branches.length - 1];
     while (turn < lengths.length && (isLast || (targets[target] ?? end) < end)) target += lengths[turn++]!;
     const own: Fields[] = [];
-    for (let seen = 0; at < segments.length && (seen < turn - from || isLast); at++) {
+    for (let seen = 0; arePlayed && at < segments.length && (seen < turn - from || isLast); at++) {
       own.push(segments[at]!);
       if (segments[at]!['kind'] === 'model') seen++;
     }
+    if (!arePlayed && tokenizer !== null)
+      own.push({ kind: 'model', text: tokenizer.decode(ids.subarray(start + promptLength, end), { skipSpecialTokens: false }) });
     const images = listOf(record['images'])
       .map(fieldsOf)
       .flatMap((image) => {

@@ -54,7 +54,7 @@ function writtenParts(record: Fields, isByMessage: boolean): Part[] {
     const isGiven = new Set(ranges.flatMap(({ start, end }, i) => (segments[i]!['kind'] === 'model' ? [] : completion.slice(start, end))));
     return completion.map((message) => {
       const { role, content, tool_calls } = messageOf(message);
-      if (role === 'assistant' && isGiven.has(message)) return { kind: 'agent', content, tool_calls };
+      if (role === 'assistant' && isGiven.has(message)) return { kind: 'given', content, tool_calls };
       return role === 'assistant' ? { kind: 'model', content, tool_calls, ...thoughtsOf(turns.next().value) } : { kind: role, content, tool_calls };
     });
   }

@@ -2,10 +2,12 @@
  * The data that the page of `vf-view` reads, over HTTP or from an exported file: only types, which the page and the server share. Keys are in snake_case. Lines of
  * results and their parts have the names from docs/results.md and docs/training-run.md. Unknown numbers are null.
  */
-import type { RolloutCredit, TurnFigures } from './credit-wire.ts';
+import type { RolloutCredit } from './credit-wire.ts';
+import type { Asked, Message, Part, RolloutBranch } from './message-wire.ts';
 
 import type { Estimate, RunLine, RunList } from './run-list-wire.ts';
 
+export type { Asked, Content, Message, Part, RolloutBranch } from './message-wire.ts';
 export type { Estimate, RunKind, RunLine, RunList } from './run-list-wire.ts';
 
 /** `GET api/run?run=ID`. */
@@ -111,7 +113,7 @@ export type TranscriptLine = RolloutLine & { readonly parts: readonly Part[] };
 export interface RolloutDetail extends RolloutCredit {
   readonly line: RolloutLine;
   readonly prompt: readonly Message[];
-  /** Everything after the prompt, in order, with its writer: `model`, `observation`, `corrective`, `prefill`, `agent` (in the place of the model) or, for a chat, the role. */
+  /** Everything after the prompt, in order, with its writer: `model`, `observation`, `corrective`, `prefill`, `given` (by an agent in the role of the model) or, for a chat, the role. */
   readonly parts: readonly Part[];
   /** The row's reference, as the file has it; absent columns are null. */
   readonly answer: unknown;
@@ -129,55 +131,6 @@ export interface RolloutDetail extends RolloutCredit {
   readonly has_tokens: boolean;
   /** The sequences that it consists of, if there are several: `parts` has those of all. Empty for one. */
   readonly branches: readonly RolloutBranch[];
-}
-
-/** A sequence of a rollout of an agent. */
-export interface RolloutBranch {
-  /** The index of the branch that holds the turns with which its prompt begins; null if it shares none. */
-  readonly parent: number | null;
-  /** Where and why it left another: the number of messages in common, and what differs. Null for the first, and if the file does not say. */
-  readonly fork: { readonly kind: string; readonly at: number; readonly difference: string } | null;
-  readonly role: string | null;
-  /** Its own; null if it has the rollout's. */
-  readonly reward: number | null;
-  readonly turns: number;
-  /** All tokens of the sequence, and those sampled in it; null if the policy gave none. */
-  readonly tokens: number | null;
-  readonly sampled: number | null;
-  /** Its prompt begins with the first messages of an earlier branch, prompt and parts; null if `prompt` is all of it. */
-  readonly begins_with: { readonly branch: number; readonly messages: number } | null;
-  readonly prompt: readonly Message[];
-  readonly parts: readonly Part[];
-  /** Names of the tools that it was offered; null if they are those of the first. */
-  readonly tools: readonly string[] | null;
-}
-
-export interface Message extends Pick<Part, 'content' | 'tool_calls'> {
-  readonly role: string;
-}
-
-export type Content =
-  | { readonly type: 'text'; readonly text: string }
-  | { readonly type: 'image'; readonly sha256: string; readonly width: number; readonly height: number };
-
-export interface Part extends TurnFigures {
-  readonly kind: string;
-  readonly content: readonly Content[];
-  readonly tool_calls: readonly { readonly id: string; readonly name: string; readonly arguments: string }[];
-  /** Thoughts that a server returned outside the text; absent if there are none. */
-  readonly reasoning?: string;
-}
-
-export interface Asked extends Pick<Part, 'reasoning'> {
-  readonly role: string;
-  readonly model: string;
-  readonly messages: readonly Message[];
-  readonly text: string;
-  readonly ms: number;
-  /** 0 if the reply came from the cache. */
-  readonly attempts: number;
-  readonly input_tokens: number;
-  readonly output_tokens: number;
 }
 
 /** `GET api/tokens?run=ID&set=SET&group=G&index=I&branch=B`, of the first branch by default. The arrays are parallel. [T] */

@@ -6,7 +6,7 @@ import { parseWire } from '../../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectoryBranch, type WireTrajectory } from '../../schemas/training-records.ts';
 import { turnProblem } from '../../schemas/turn-columns.ts';
 import { redactUrl } from '../../transport/redact.ts';
-import { ownColumns, ownOfColumns } from '../../rollouts/branch-columns.ts';
+import { forkOf, ownColumns, ownOfColumns } from '../../rollouts/branch-columns.ts';
 import { factColumns, factsOf, imageColumns, placedImageOf, reasonOf, usageColumns } from '../../rollouts/rollout-columns.ts';
 import { branchProblem } from '../trajectory-branches.ts';
 import { POLICY_ROLE, type Trajectory, type TrajectoryBranch, turnsOnFile } from '../trajectory.ts';
@@ -36,21 +36,24 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
     ...(trajectory.turnTokens === undefined ? {} : { turn_tokens: [...trajectory.turnTokens] }),
     ...(trajectory.turnRewards === undefined ? {} : { turn_rewards: [...trajectory.turnRewards] }),
     ...(trajectory.images === undefined ? {} : { images: trajectory.images.map(imageColumns) }),
-    ...(trajectory.branches === undefined ? {} : { branches: trajectory.branches.map(branchColumns) }),
+    ...(trajectory.branches === undefined ? {} : { branches: trajectory.branches.map((branch) => branchColumns(branch, redact)) }),
   };
 }
 
-function branchColumns({ start, end, promptLength, parent, ...own }: TrajectoryBranch): WireTrajectoryBranch {
-  return { length: end - start, prompt_length: promptLength, parent, ...ownColumns(own) };
+function branchColumns(branch: TrajectoryBranch, redact: (text: string) => string): WireTrajectoryBranch {
+  const { start, end, promptLength, parent, fork, ...own } = branch;
+  const why = fork === undefined ? {} : { fork: { ...fork, difference: redact(fork.difference) } };
+  return { length: end - start, prompt_length: promptLength, parent, ...why, ...ownColumns(own) };
 }
 
 function branchesOf(wire: readonly WireTrajectoryBranch[]): readonly TrajectoryBranch[] {
   let end = 0;
-  return wire.map(({ length, prompt_length: promptLength, parent, ...own }) => ({
+  return wire.map(({ length, prompt_length: promptLength, parent, fork, ...own }) => ({
     start: end,
     end: (end += length),
     promptLength,
     parent,
+    ...(fork === undefined ? {} : { fork: forkOf(fork)! }),
     ...ownOfColumns(own),
   }));
 }

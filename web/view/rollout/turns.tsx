@@ -33,7 +33,7 @@ const WRITERS: Readonly<Record<string, readonly [string, string]>> = {
   assistant: ['model', 'by-model'],
   observation: ['observation', 'by-environment'],
   tool: ['tool', 'by-environment'],
-  agent: ['agent', 'by-environment'],
+  given: ['agent', 'by-environment'],
   corrective: ['correction', 'by-correction'],
   prefill: ['prefill', 'by-correction'],
   system: ['system', 'by-prompt'],
