@@ -90,10 +90,13 @@ function trainedParts(record: Fields, branches: readonly Fields[], tokenizer: Mo
   let [turn, target, at] = [0, 0, 0];
   return branches.map((_, i) => {
     const { start, end, promptLength } = branchRange(record, i)!;
-    const [first, from, isLast] = [target, turn, i === branches.length - 1];
-    while (turn < lengths.length && (isLast || (targets[target] ?? end) < end)) target += lengths[turn++]!;
+    const [first, from] = [target, turn];
+    // What is left over belongs to the last.
+    const stop = i === branches.length - 1 ? Infinity : end;
+    while (turn < lengths.length && (targets[target] ?? end) < stop) target += lengths[turn++]!;
     const own: Fields[] = [];
-    for (let seen = 0; arePlayed && at < segments.length && (seen < turn - from || isLast); at++) {
+    const most = stop === Infinity ? Infinity : turn - from;
+    for (let seen = 0; at < (arePlayed ? segments.length : 0) && seen < most; at++) {
       own.push(segments[at]!);
       if (segments[at]!['kind'] === 'model') seen++;
     }
