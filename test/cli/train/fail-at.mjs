@@ -27,6 +27,7 @@ for (const name of ['mkdir', 'open', 'rename', 'writeFile']) {
   };
 }
 syncBuiltinESMExports();
+// oxlint-disable-next-line typescript/unbound-method -- it is called with apply
 const { emit } = Server.prototype;
 Server.prototype.emit = function (name, request, response) {
   if (name !== 'request' || !isFaulty(`${request.method} ${request.url}`) || how !== 'refuse') return emit.apply(this, arguments);
