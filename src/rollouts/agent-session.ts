@@ -33,7 +33,8 @@ export interface AgentSessionOptions {
 /** A turn in the graph: without an answer while it is sampled. */
 export interface SessionTurn {
   answer: SampledAgentTurn | null;
-  readonly request: AgentRequest;
+  /** Its messages are in the tree. */
+  readonly request: Pick<AgentRequest, 'tools' | 'settings'>;
   /** The role that asked; null without one. */
   readonly role: string | null;
   /** Where its list left what had been said; null if it went on. */
@@ -77,7 +78,7 @@ export class AgentSession {
     this.#assertOpen();
     const model = Object.hasOwn(this.#options.models, request.model) ? this.#options.models[request.model]! : null;
     if (model !== null) return untilAborted(askRole(model, request, this.#stopped.signal), signal);
-    for (const key of request.unhonoured) this.unhonoured.add(key);
+    for (const key of [...request.unhonoured, ...this.#overridden(request.settings)]) this.unhonoured.add(key);
     const { node, fork } = this.graph.place(request.messages, request.tools, role);
     const { n = 1 } = request.settings;
     const taken: SessionTurn[] = [];
@@ -120,13 +121,13 @@ export class AgentSession {
     return node.turns.find(({ isLeaf, turn }) => isLeaf && isRepeat(turn!))?.turn ?? null;
   }
 
-  #begin(node: AgentNode, { request, role, fork }: Pick<SessionTurn, 'request' | 'role' | 'fork'>): SessionTurn {
+  #begin(node: AgentNode, { request, role, fork }: Pick<SessionTurn, 'role' | 'fork'> & { readonly request: AgentRequest }): SessionTurn {
     if (this.#begun >= this.#options.maxTurns) throw this.#refusalOf('max_turns_reached');
     this.#begun += 1;
     const ordinal = node.turns.length;
     const turn: SessionTurn = {
       answer: null,
-      request,
+      request: { tools: request.tools, settings: request.settings },
       role,
       fork: fork ?? forkAgain(node),
       sampled: undefined as never,
@@ -170,6 +171,15 @@ export class AgentSession {
       this.failures.set(node, error);
       throw policyRefusal(error);
     }
+  }
+
+  /** Keys of sampling that give way to the run's settings, and say something else. */
+  #overridden({ temperature, topP, seed, extra = {} }: AgentSettings): readonly string[] {
+    const { sampling, overridesSampling } = this.#options;
+    if (!overridesSampling) return [];
+    const given = { temperature, top_p: topP, seed, ...extra };
+    const runs: Readonly<Record<string, unknown>> = { ...sampling.extra, temperature: sampling.temperature ?? 1, top_p: sampling.topP ?? 1 };
+    return Object.entries(given).flatMap(([name, value]) => (value === undefined || value === runs[name] ? [] : [name]));
   }
 
   #sampling({ temperature, topP, extra }: AgentSettings): Sampling {

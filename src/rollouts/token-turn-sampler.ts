@@ -77,6 +77,7 @@ export class TokenTurnSampler implements TurnSampler {
       toolCalls,
       finish: sample.finish,
       usage: sample.usage,
+      ...(settings.logProbs === undefined ? {} : { logProbs: logProbsOf(sample) }),
       played: { message: read.message, isClosed: read.isClosed },
       recorded: read.recorded,
       text,
@@ -139,6 +140,12 @@ export class TokenTurnSampler implements TurnSampler {
     const seed = this.#seeds[index]!;
     return ordinal === 0 ? seed : Math.imul(seed ^ ordinal, 0x9e3779b1) >>> 0;
   }
+}
+
+/** Every sampled token with its text, for an agent that asks. */
+function logProbsOf({ text, tail, textEnds, logProbs }: TokenSample): NonNullable<SampledAgentTurn['logProbs']> {
+  const whole = text + tail;
+  return Array.from(logProbs, (logProb, i) => ({ text: whole.slice(i === 0 ? 0 : textEnds[i - 1], textEnds[i]), logProb }));
 }
 
 function generationOf(

@@ -15,7 +15,7 @@ export interface TurnSettings {
 
 /** @param isTrained the run's settings hold: a guided sampler has other log-probs than the policy */
 export function turnSettings(
-  { tools, settings }: AgentRequest,
+  { tools, settings }: Pick<AgentRequest, 'tools' | 'settings'>,
   { sampling, capabilities, isTrained }: { readonly sampling: Sampling; readonly capabilities: PolicyCapabilities; readonly isTrained: boolean },
 ): TurnSettings {
   const { toolChoice = 'auto', parallelToolCalls = true, jsonSchema, logProbs, stop = [] } = settings;

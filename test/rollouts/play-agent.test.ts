@@ -1,5 +1,6 @@
 import type { LanguageModelV4Prompt } from '@ai-sdk/provider';
 import { generateText, isStepCount, tool, ToolLoopAgent } from 'ai';
+import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted.ts';
@@ -13,6 +14,7 @@ import { reward, Rubric } from '../../src/core/rubric.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
 import { trajectoryOf } from '../../src/trainer/trajectory.ts';
 import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
+import { Gateway } from '../../src/server/gateway/gateway.ts';
 
 const rows = new Dataset<Row>('colours', [{ exampleId: 0, prompt: [{ role: 'user', content: 'Which colour has the heron?' }], answer: 'grey' }]);
 const rubric = new Rubric<Row>({ funcs: [reward(({ row, state }) => Number(String(state['answer']).includes(row.answer!)), { name: 'right' })] });
@@ -257,5 +259,28 @@ describe('an agent', () => {
     expect(heard).toEqual(['find {"query":"heron"}']);
     expect(sampled(rollout)).toEqual([['{"query": "heron"}}</tool_call>']]);
     expect(rollout.segments[0]!.text).toBe('<tool_call>\n{"name": "find", "arguments": {"query": "heron"}}</tool_call>');
+  });
+
+  it("names the keys of sampling that give way to the run's; where they hold, there is nothing to name", async () => {
+    const cool = agent(async ({ policy }) => ({ answer: await say(policy, asked('a'), { temperature: 0.2, topP: 1, seed: 3 }) }));
+    expect((await play(cool, echo)).unhonoured).toEqual(['temperature', 'seed']);
+    expect((await play(cool, echo, { overridesSampling: false })).unhonoured).toBeUndefined();
+  });
+
+  it('gets the log-probs of its turn over HTTP, token by token', async () => {
+    await using gateway = await Gateway.open();
+    const curious = agent(async ({ policy }) => {
+      const client = new OpenAI({ baseURL: policy.baseURL, apiKey: policy.apiKey, maxRetries: 0 });
+      const { choices } = await client.chat.completions.create({ model: policy.name, messages: [{ role: 'user', content: 'a' }], logprobs: true });
+      return { tokens: choices[0]!.logprobs!.content!.map(({ token, logprob }) => [token, logprob]) };
+    });
+    const { state, error } = await play(curious, () => 'no', { gateway });
+    expect([error, state['tokens']]).toEqual([
+      null,
+      [
+        ['n', -0.5],
+        ['o', -0.5],
+      ],
+    ]);
   });
 });
