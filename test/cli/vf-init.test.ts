@@ -169,7 +169,8 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
       symlinkSync(root, join(project, 'node_modules/vf-search'));
       const made = await vfInit(['my-agent', '--agent', agent], project);
       expect(made).toMatchObject({ code: 0, stderr: expect.stringMatching(/wrote environment\.ts, agent\./) as string });
-      const install = agent === 'command' ? '' : 'npm install --prefix environments/my-agent\n';
+      // The packages of the others are there already.
+      const install = agent === 'mastra' ? 'npm install --prefix environments/my-agent\n' : '';
       expect(made.stdout).toBe(`${install}node ${root}/bin/vf-eval.js my-agent\nnpx tsx --test environments/my-agent/environment.test.ts\n`);
       const path = join(project, 'environments/my-agent');
       const own = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { devDependencies: Record<string, string> };

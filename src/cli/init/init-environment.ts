@@ -1,4 +1,5 @@
 /** `vf-init`: writes a new environment and prints the commands that evaluate and test it. */
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { IS_PUBLISHED } from '../../core/is-published.ts';
@@ -22,21 +23,20 @@ export function initEnvironment(id: string, { dir, tools = false, agent }: Write
   const folder = join(directory, id);
   note(`vf-init: wrote ${names.join(', ')} in ${folder}; next:`);
   const dirFlag = resolve(directory) === resolve('environments') ? [] : ['--env-dir-path', directory];
-  if (agent !== undefined && agent !== 'command') process.stdout.write(`${installCommand(agent, { id, folder, names })}\n`);
+  const packages = agent === undefined ? [] : missingPackages(agentTemplate(agent, id).dependencies, folder);
+  const own = names.includes('package.json') ? ['--prefix', folder] : packages;
+  if (packages.length > 0) process.stdout.write(`${shellCommand(['npm', 'install', ...own])}\n`);
   process.stdout.write(`${ownCommand('vf-eval', [id, ...dirFlag])}\n`);
   const test = shellCommand(['npx', 'tsx', '--test', join(folder, 'environment.test.ts')]);
   const install = shellCommand(['npm', 'install', IS_PUBLISHED ? 'vf-search' : packageRoot(), 'tsx']);
   process.stdout.write(`${canResolvePackage() ? '' : `${install} && `}${test}\n`);
 }
 
-/** A folder without a package.json, as in the repository of vf-search, gets no packages of its own. */
-function installCommand(
-  agent: AgentKind,
-  { id, folder, names }: { readonly id: string; readonly folder: string; readonly names: readonly string[] },
-): string {
-  if (names.includes('package.json')) return shellCommand(['npm', 'install', '--prefix', folder]);
-  const packages = Object.entries(agentTemplate(agent, id).dependencies).map(([name, version]) => `${name}@${version}`);
-  return shellCommand(['npm', 'install', ...packages]);
+/** Those that the folder cannot import yet: in a clone of vf-search most are there. */
+function missingPackages(dependencies: Readonly<Record<string, string>>, folder: string): readonly string[] {
+  const { paths } = createRequire(resolve(folder, 'any.js')).resolve as { readonly paths: (name: string) => readonly string[] | null };
+  const isThere = (name: string) => (paths(name) ?? []).some((modules) => existsSync(join(modules, name, 'package.json')));
+  return Object.entries(dependencies).flatMap(([name, version]) => (isThere(name) ? [] : [`${name}@${version}`]));
 }
 
 function canResolvePackage(): boolean {

@@ -45,7 +45,7 @@ export class Gateway implements AgentGateway, AsyncDisposable {
   private constructor(sessions: OpenSessions, server: RunningServer, { signal, publicUrl = server.url }: GatewayOptions) {
     this.#sessions = sessions;
     this.#server = server;
-    this.#publicUrl = publicUrl.replace(/\/+$/, '');
+    this.#publicUrl = publicUrl.endsWith('/') ? publicUrl.slice(0, -1) : publicUrl;
     this.#listening = signal === undefined ? null : onAbort(signal, () => void this.close());
   }
 
