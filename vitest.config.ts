@@ -6,6 +6,7 @@ import { NODE_FLAGS } from './test/node-flags.ts';
 
 /** Files that leave nothing behind in their process: no changed global, no replaced module, little memory. They share processes, which saves a start of Node each. */
 const SHARED = [
+  'agents',
   'attacks',
   'cli/*',
   'clients',

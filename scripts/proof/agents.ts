@@ -1,8 +1,9 @@
 /** Agents that somebody already has learn with Node alone, unmodified: each over the API that it speaks, in worlds with names that no model has seen. */
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readFileSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { readRegularBytesSync } from '../../src/files/regular-file.ts';
 import { compareGroups } from '../../src/reports/plot/training-plots.ts';
 import { AGENT_PROOFS, agentArguments, type AgentProof, PRESET, SAME } from './agent-proofs.ts';
 import { rewardGoals } from './learning-page.ts';
@@ -112,7 +113,7 @@ function judgeBranches(run: AgentRun): Verdict {
 
 function digest({ adapter }: ProvenRun): string {
   return createHash('sha256')
-    .update(readFileSync(join(adapter!, 'adapter_model.safetensors')))
+    .update(readRegularBytesSync(join(adapter!, 'adapter_model.safetensors')))
     .digest('hex')
     .slice(0, 16);
 }

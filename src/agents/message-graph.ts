@@ -144,7 +144,9 @@ function forkAt<T extends { readonly answer: AnsweredTurn | null }>(node: GraphN
   return { kind, at, difference: messageDifference(before, message, at) };
 }
 
+/** Characters that are shown of each text, and most with the words that they lie in. */
 const SHOWN = 60;
+const LONGEST = 300;
 
 function messageDifference(before: Message, now: Message, at: number): string {
   const place = `message ${at}`;
@@ -153,8 +155,23 @@ function messageDifference(before: Message, now: Message, at: number): string {
   if (was === is) return `${place} (${now.role}) has other calls`;
   let from = 0;
   while (from < Math.min(was.length, is.length) && was[from] === is[from]) from++;
-  const part = (text: string) => JSON.stringify(text.slice(from, from + SHOWN));
-  return `${place} (${now.role}) was ${part(was)} and is ${part(is)} from character ${from} on`;
+  return `${place} (${now.role}) was ${shownFrom(was, from)} and is ${shownFrom(is, from)} from character ${from} on`;
+}
+
+/** Whole words alone: of a secret that is cut, redaction would not know the rest. A word that is too long is left out. */
+function shownFrom(text: string, from: number): string {
+  const [earliest, latest] = [Math.max(0, from - LONGEST), Math.min(text.length, from + LONGEST)];
+  let start = from;
+  while (start > earliest && !isBlank(text[start - 1]!)) start--;
+  if (start > 0 && !isBlank(text[start - 1]!)) return 'another word';
+  let end = Math.min(text.length, from + SHOWN);
+  while (end < latest && !isBlank(text[end]!)) end++;
+  while (end > start && end < text.length && !isBlank(text[end]!)) end--;
+  return end === start && start < text.length ? 'another word' : JSON.stringify(text.slice(start, end));
+}
+
+function isBlank(char: string): boolean {
+  return char.trim() === '';
 }
 
 function toolsDifference(tools: readonly ToolSpec[], first: readonly ToolSpec[]): string {

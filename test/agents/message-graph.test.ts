@@ -1,0 +1,35 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type Fork, MessageGraph } from '../../src/agents/message-graph.ts';
+
+function differenceOf(was: string, is: string): string {
+  const graph = new MessageGraph<{ readonly answer: { readonly content: string; readonly toolCalls: readonly [] } }>();
+  const { node } = graph.place([{ role: 'user', content: was }], []);
+  graph.addTurn(node, { answer: { content: 'so', toolCalls: [] } });
+  const { fork } = graph.place([{ role: 'user', content: is }], []);
+  return (fork as Fork).difference;
+}
+
+describe('the difference of a fork', () => {
+  it('shows whole words, so that a secret on the cut is known to redaction', () => {
+    const secret = 'sk-0123456789-0123456789-0123456789';
+    const filler = 'word '.repeat(10);
+    expect(differenceOf(`${filler}the key ${secret} is new`, `${filler}the key sk-0999 is old`)).toBe(
+      `message 0 (user) was "${secret} is new" and is "sk-0999 is old" from character ${filler.length + 12} on`,
+    );
+    expect(differenceOf(`a ${filler}${secret} b`, 'c')).toContain(secret);
+  });
+
+  it('has no part of a word that it does not show whole {any texts}', () => {
+    const words = fc.array(fc.string({ unit: fc.constantFrom('a', 'b'), minLength: 1, maxLength: 700 }), { minLength: 1, maxLength: 30 });
+    fc.assert(
+      fc.property(words, words, (was, is) => {
+        fc.pre(was.join(' ') !== is.join(' '));
+        const shown = [...differenceOf(was.join(' '), is.join(' ')).matchAll(/"([^"]*)"/g)].flatMap(([, text]) =>
+          text!.split(' ').filter((word) => word !== ''),
+        );
+        for (const word of shown) expect([...was, ...is]).toContain(word);
+      }),
+    );
+  });
+});
