@@ -7,15 +7,16 @@ import { markedText, type Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import { TokenBuffer } from '../core/token-buffer.ts';
 import type { AgentSession, SessionTurn } from './agent-session.ts';
-import type { AgentNode } from './agent-turns.ts';
+import { type AgentNode, pathOf } from './agent-turns.ts';
 import type { Branch, Generation } from './rollout.ts';
 import { promptOf } from './token-turn-sampler.ts';
 
 /** At least one turn of the policy in each; empty if it answered none. */
 export function branchesOf({ graph }: Pick<AgentSession, 'graph'>): readonly Branch[] {
+  const spans = spansOf(graph.roots.values());
   const owners = new Map<AgentNode, number>();
   const branches: Branch[] = [];
-  for (const path of inOrder([...graph.roots.values()]).flatMap(pathsFrom)) {
+  for (const path of pathsOf([...graph.roots.values()], spans)) {
     const turns = path.filter(({ turn }) => turn !== null);
     const first = turns.findIndex((node) => !owners.has(node));
     if (first === -1) continue;
@@ -28,42 +29,56 @@ export function branchesOf({ graph }: Pick<AgentSession, 'graph'>): readonly Bra
   return branches.map((branch, i) => (i === last && i < branches.length - 1 ? { ...branch, endsLast: true } : branch));
 }
 
-/** Of turns that were at work at the same time the last by their messages. */
-function lastTurn(nodes: readonly AgentNode[]): AgentNode {
-  return sorted(nodes.flatMap((node): Span[] => (node.turn!.answer === null ? [] : [{ node, begun: node.turn!.begun, ended: node.turn!.ended }]))).at(
-    -1,
-  )!;
-}
-
-/** The paths to the leaves, in order. A list that was never answered ends at its last turn. */
-function pathsFrom(root: AgentNode): readonly (readonly AgentNode[])[] {
-  const paths: AgentNode[][] = [];
-  const walk = (node: AgentNode, path: readonly AgentNode[]) => {
-    const next = inOrder([...node.turns, ...node.given.values()]);
-    if (next.length === 0) paths.push([...path]);
-    for (const child of next) walk(child, [...path, child]);
-  };
-  walk(root, []);
-  return paths.map((path) => path.slice(0, path.findLastIndex(({ turn }) => turn !== null) + 1)).filter(({ length }) => length > 0);
-}
-
-/** A child with the turns below it, in the counts of the session's clock. */
+/** When the turns of a node and of those below it were at work, in the counts of the session's clock. */
 interface Span {
   readonly node: AgentNode;
   readonly begun: number;
   readonly ended: number;
 }
 
-/** Those with an answered turn: the first turn of the rollout first, then by time; those that were at work at the same time by their messages. */
-function inOrder(nodes: readonly AgentNode[]): readonly AgentNode[] {
-  const spans = nodes.flatMap((node): Span[] => {
-    const turns = answered(node);
-    if (turns.length === 0) return [];
-    return [{ node, begun: Math.min(...turns.map(({ begun }) => begun)), ended: Math.max(...turns.map(({ ended }) => ended)) }];
-  });
-  return sorted(spans);
+/** Of the nodes with an answered turn at or below them. Loops, because a conversation may be longer than the stack is deep. */
+function spansOf(roots: Iterable<AgentNode>): ReadonlyMap<AgentNode, Span> {
+  const spans = new Map<AgentNode, Span>();
+  const nodes = [...roots];
+  for (let i = 0; i < nodes.length; i++) for (const child of childrenOf(nodes[i]!)) nodes.push(child);
+  for (const node of nodes.toReversed()) {
+    let [begun, ended] = [Infinity, -1];
+    if (node.turn !== null && node.turn.answer !== null) [begun, ended] = [node.turn.begun, node.turn.ended];
+    for (const child of childrenOf(node)) {
+      const below = spans.get(child);
+      if (below === undefined) continue;
+      begun = Math.min(begun, below.begun);
+      ended = Math.max(ended, below.ended);
+    }
+    if (ended >= 0) spans.set(node, { node, begun, ended });
+  }
+  return spans;
 }
 
+function* childrenOf({ turns, given }: AgentNode): Iterable<AgentNode> {
+  yield* turns;
+  yield* given.values();
+}
+
+/** The paths to the last turns, in order. A list that was never answered has none. */
+function pathsOf(roots: readonly AgentNode[], spans: ReadonlyMap<AgentNode, Span>): readonly (readonly AgentNode[])[] {
+  const answered = (nodes: Iterable<AgentNode>) => sorted(Array.from(nodes).flatMap((node) => spans.get(node) ?? []));
+  const paths: (readonly AgentNode[])[] = [];
+  const open = answered(roots).toReversed();
+  for (let node = open.pop(); node !== undefined; node = open.pop()) {
+    const next = answered(childrenOf(node));
+    if (next.length === 0) paths.push(pathOf(node));
+    for (const child of next.toReversed()) open.push(child);
+  }
+  return paths;
+}
+
+/** Of turns that were at work at the same time the last by their messages. */
+function lastTurn(nodes: readonly AgentNode[]): AgentNode {
+  return sorted(nodes.map((node) => ({ node, begun: node.turn!.begun, ended: node.turn!.ended }))).at(-1)!;
+}
+
+/** The first turn of the rollout first, then by time; those that were at work at the same time by their messages. */
 function sorted(spans: readonly Span[]): readonly AgentNode[] {
   const groups: Span[][] = [];
   let end = -1;
@@ -80,7 +95,7 @@ function answered(node: AgentNode): readonly SessionTurn[] {
   const open = [node];
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
     if (at.turn !== null && at.turn.answer !== null) found.push(at.turn);
-    open.push(...at.turns, ...at.given.values());
+    for (const child of childrenOf(at)) open.push(child);
   }
   return found;
 }
@@ -89,8 +104,8 @@ function answered(node: AgentNode): readonly SessionTurn[] {
 function forkOf(first: AgentNode): Fork | null {
   let fork = first.turn!.fork;
   for (let node = first; node.parent !== null; node = node.parent) {
-    const { depth, turns, given } = node.parent;
-    const others = [...turns, ...given.values()].filter((other) => other !== node);
+    const { depth } = node.parent;
+    const others = Array.from(childrenOf(node.parent)).filter((other) => other !== node);
     fork ??= others.flatMap(answered).find((turn) => turn.fork?.at === depth)?.fork ?? null;
   }
   return fork;
