@@ -62,11 +62,11 @@ function* childrenOf({ turns, given }: AgentNode): Iterable<AgentNode> {
 
 /** The paths to the last turns, in order. A list that was never answered has none. */
 function pathsOf(roots: readonly AgentNode[], spans: ReadonlyMap<AgentNode, Span>): readonly (readonly AgentNode[])[] {
-  const answered = (nodes: Iterable<AgentNode>) => sorted(Array.from(nodes).flatMap((node) => spans.get(node) ?? []));
+  const inOrder = (nodes: Iterable<AgentNode>) => sorted(Array.from(nodes).flatMap((node) => spans.get(node) ?? []));
   const paths: (readonly AgentNode[])[] = [];
-  const open = answered(roots).toReversed();
+  const open = inOrder(roots).toReversed();
   for (let node = open.pop(); node !== undefined; node = open.pop()) {
-    const next = answered(childrenOf(node));
+    const next = inOrder(childrenOf(node));
     if (next.length === 0) paths.push(pathOf(node));
     for (const child of next.toReversed()) open.push(child);
   }
