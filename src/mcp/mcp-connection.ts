@@ -3,7 +3,6 @@
  * what it says of itself reaches messages without secrets.
  */
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { thrownText, VfError } from '../core/errors.ts';
 import { systemText } from '../files/system-text.ts';
 import { boundedResponse } from '../transport/bounded-response.ts';
@@ -16,6 +15,50 @@ export type McpSource =
   /** It is started, with the usual variables of a shell and `env`, but without those of this process. */
   | { readonly kind: 'command'; readonly command: string; readonly args: readonly string[]; readonly env: Readonly<Record<string, string>> }
   | { readonly kind: 'url'; readonly url: string; readonly headers: Readonly<Record<string, string>> };
+
+/** A tool as a server lists it. The types of the optional package stay out of the declarations, which must read without it. */
+export interface McpListedTool {
+  readonly name: string;
+  readonly description?: string | undefined;
+  readonly inputSchema: McpObjectSchema;
+  readonly outputSchema?: McpObjectSchema | undefined;
+}
+
+interface McpObjectSchema {
+  readonly type: 'object';
+  readonly properties?: Readonly<Record<string, object>> | undefined;
+  readonly required?: readonly string[] | undefined;
+  readonly [keyword: string]: unknown;
+}
+
+interface McpRequest {
+  /** In milliseconds. */
+  readonly timeout: number;
+  readonly signal: AbortSignal;
+}
+
+/** What is asked of a server. */
+export interface McpClient {
+  callTool(call: { name: string; arguments: Record<string, unknown> }, schema: undefined, request: McpRequest): Promise<McpCalled>;
+  getServerCapabilities(): { readonly prompts?: object | undefined } | undefined;
+  listPrompts(params: object, request: McpRequest): Promise<{ readonly prompts: readonly McpPrompt[] }>;
+  getPrompt(
+    prompt: { name: string; arguments: Record<string, string> },
+    request: McpRequest,
+  ): Promise<{ readonly messages: readonly { readonly content: unknown }[] }>;
+}
+
+interface McpCalled {
+  readonly content?: unknown;
+  readonly structuredContent?: unknown;
+  readonly isError?: unknown;
+  readonly [further: string]: unknown;
+}
+
+interface McpPrompt {
+  readonly name: string;
+  readonly arguments?: readonly { readonly name: string; readonly required?: boolean | undefined }[] | undefined;
+}
 
 export interface McpConnectOptions {
   /** The folder in which a command runs. */
@@ -35,7 +78,8 @@ const MOST_QUOTED = 300;
 const END_MS = 1000;
 
 export class McpConnection {
-  readonly client: Client;
+  readonly client: McpClient;
+  readonly #client: Client;
   /** Its command or URL. */
   readonly where: string;
   /** False once it has ended, by whichever side. */
@@ -47,6 +91,7 @@ export class McpConnection {
 
   private constructor(client: Client, source: McpSource, parts: { readonly stdio: StdioTransport | null; readonly endSession: () => Promise<void> }) {
     this.client = client;
+    this.#client = client;
     this.#stdio = parts.stdio;
     this.#endSession = parts.endSession;
     this.#hide = hiding(source);
@@ -60,7 +105,7 @@ export class McpConnection {
     const { signal, timeoutMs, makeError } = options;
     const { connection, transport } = await connectionFor(name, source, options, (client, of, parts) => new McpConnection(client, of, parts));
     try {
-      await connection.client.connect(transport, { timeout: timeoutMs, signal });
+      await connection.#client.connect(transport, { timeout: timeoutMs, signal });
       return connection;
     } catch (cause) {
       await connection.close();
@@ -73,13 +118,13 @@ export class McpConnection {
    * All pages of the list; none of a server without tools. Not by the client's own method: that would compile the schemas of the outputs, and a pattern among them could hang
    * every answer.
    */
-  async tools(request: { readonly timeout: number; readonly signal: AbortSignal }): Promise<readonly Tool[]> {
-    if (this.client.getServerCapabilities()?.tools === undefined) return [];
+  async tools(request: { readonly timeout: number; readonly signal: AbortSignal }): Promise<readonly McpListedTool[]> {
+    if (this.#client.getServerCapabilities()?.tools === undefined) return [];
     const { ListToolsResultSchema } = await import('@modelcontextprotocol/sdk/types.js');
-    const tools: Tool[] = [];
+    const tools: McpListedTool[] = [];
     let cursor: string | undefined;
     for (let page = 0; page < MOST_PAGES; page++) {
-      const listed = await this.client.request(
+      const listed = await this.#client.request(
         { method: 'tools/list', params: cursor === undefined ? {} : { cursor } },
         ListToolsResultSchema,
         request,
@@ -102,7 +147,7 @@ export class McpConnection {
   async close(): Promise<void> {
     this.isOpen = false;
     await this.#endSession().catch(() => {});
-    await this.client.close().catch(() => {});
+    await this.#client.close().catch(() => {});
     // The client forgets a transport that failed.
     await this.#stdio?.close();
   }
