@@ -28,7 +28,7 @@ export function answerFileProblem(file: string): string | null {
   return isWithin ? null : `The file of the answer must lie in the agent's folder, such as "answer.txt", got ${JSON.stringify(file)}`;
 }
 
-/** The answer, or a text that says why there is none. */
+/** The answer, or the reason why there is none. */
 export async function readAnswer(source: AnswerSource, printed: Printed): Promise<FoundAnswer | string> {
   if (source === 'line') return lastLine(printed.stdout);
   if (source === 'json') return lastObject(printed.stdout);

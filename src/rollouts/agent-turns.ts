@@ -89,7 +89,7 @@ export function agentCallId(place: AgentNode, ordinal: number, index: number): s
 }
 
 /**
- * The calls as the agent gets them. A call whose arguments are no JSON has them as the policy wrote them; one without a readable name cannot be told to an agent, and the whole
+ * The calls as the agent gets them. A call whose arguments are not JSON has them as the policy wrote them; one without a readable name cannot be passed on, and the whole
  * turn stays text, as servers do.
  */
 export function agentCalls(attempts: readonly ToolCallAttempt[], id: (index: number) => string): readonly ToolCall[] {

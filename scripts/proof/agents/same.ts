@@ -1,5 +1,5 @@
 /**
- * One loop of tools twice: as a `ToolEnv`, and as an agent that a user wrote over Chat Completions. Both end at a call that is no JSON, and answer one that fits no tool in the
+ * One loop of tools twice: as a `ToolEnv`, and as an agent that a user wrote over Chat Completions. Both end at a call that is not JSON, and answer one that fits no tool in the
  * same words, so that every text that the policy reads is the same.
  */
 import { OpenAI } from 'openai';

@@ -17,7 +17,10 @@ export function readMessagesRequest(body: unknown): AgentRequest {
   const given = list.flatMap((message, i) => messagesOf(message, `messages[${i}].`));
   if (given.length === 0) refuse('messages', 'must have at least one message.');
   if (given.at(-1)!.role === 'assistant')
-    refuse(`messages[${list.length - 1}].role`, 'is assistant: this policy cannot go on with a text that it has not written.');
+    refuse(
+      `messages[${list.length - 1}].role`,
+      'is assistant, and this policy cannot continue text that it did not write. End the list with a user message.',
+    );
   const messages = [...(system === '' ? [] : [{ role: 'system' as const, content: system }]), ...merged(given)];
   const unhonoured = new Set<string>();
   const tools = messagesTools(keys, { referenced: referencedTools(list), unhonoured });
@@ -115,7 +118,7 @@ function userMessages(blocks: readonly unknown[], place: string): readonly Messa
     if (type === 'text' && typeof text === 'string') texts.push(text);
     else if (type === 'tool_result' && typeof id === 'string')
       messages.push({ role: 'tool', toolCallId: id, content: blocksText(content, `${place}[${i}].content`) });
-    else refuse(`${place}[${i}]`, 'must be a text or the result of a tool, because this policy reads text only.');
+    else refuse(`${place}[${i}]`, 'must be text or a tool result, because this policy reads only text.');
   }
   return texts.length === 0 ? messages : [...messages, { role: 'user', content: texts.join('\n') }];
 }
@@ -129,7 +132,7 @@ function assistantTurn(blocks: readonly unknown[], place: string): Message {
     if (type === 'text' && typeof text === 'string') texts.push(text);
     else if (type === 'tool_use' && typeof id === 'string' && typeof name === 'string')
       calls.push({ id, name, arguments: JSON.stringify(input ?? {}) });
-    else refuse(`${place}[${i}]`, 'must be a text, a thought or a call of a tool.');
+    else refuse(`${place}[${i}]`, 'must be text, thinking or a tool call.');
   }
   return { role: 'assistant', content: texts.join(''), ...(calls.length === 0 ? {} : { toolCalls: calls }) };
 }
@@ -156,7 +159,7 @@ function blocksText(content: unknown, place: string): string {
       const { type, text, tool_name: name } = fieldsOf(block);
       if (type === 'text' && typeof text === 'string') return text;
       if (type === 'tool_reference' && typeof name === 'string') return `The tool ${name} can be called now.`;
-      return refuse(`${place}[${i}]`, 'must be a text block, because this policy reads text only.');
+      return refuse(`${place}[${i}]`, 'must be a text block, because this policy reads only text.');
     })
     .join('\n');
 }
