@@ -21,7 +21,8 @@ readonly platform
 readonly stamp="$dir/installed"
 readonly wanted="lancedb $version $platform"
 
-is_installed() { [[ -f "$stamp" && "$(cat "$stamp")" == "$wanted" ]]; }
+# An npm install in a checkout that is linked to the folder removes the packages and leaves the stamp.
+is_installed() { [[ -f "$stamp" && "$(cat "$stamp")" == "$wanted" && -d "$dir/node_modules/@lancedb/lancedb" ]]; }
 
 if ! is_installed; then
   mkdir -p "$dir"
