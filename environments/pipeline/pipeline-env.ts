@@ -1,5 +1,5 @@
 /** Plays each question of a pipeline by itself. The pipeline does everything: this class only turns questions into rows, and requests and replies into text. */
-import { AgentEnv, Dataset, metric, reward, type Row, Rubric } from 'vf-search';
+import { AgentEnv, type AgentPolicy, Dataset, metric, reward, type Row, Rubric } from 'vf-search';
 import type { AgentResult, PlayOptions, ProgramModels } from 'vf-search/environment-kit';
 import type { PipelineQuestion, QuestionPipeline } from 'vf-search/pipelines';
 
@@ -11,6 +11,8 @@ export interface PipelineEnvOptions {
   /** Opened; the environment closes its pipeline. */
   readonly pipeline: QuestionPipeline;
   readonly questions: readonly PipelineQuestion[];
+  /** For training. @default none */
+  readonly trainQuestions?: readonly PipelineQuestion[];
   /** The metric that is the reward; the others have weight 0. */
   readonly metric: string;
   /** The file as the user named it. */
@@ -22,25 +24,36 @@ export interface PipelineEnvOptions {
 export class PipelineEnv extends AgentEnv<PipelineRow> {
   readonly #pipeline: QuestionPipeline;
 
-  constructor({ pipeline, questions, metric: chosen, file, notices = [] }: PipelineEnvOptions) {
+  constructor({ pipeline, questions, trainQuestions, metric: chosen, file, notices = [] }: PipelineEnvOptions) {
+    const asksPolicy = pipeline.askingServers.length > 0;
     super({
       id: 'pipeline',
       eval: new Dataset(`the questions of ${file}`, questions.map(rowOf)),
+      ...(trainQuestions && { train: new Dataset(`the training questions of ${file}`, trainQuestions.map(rowOf)) }),
       rubric: rubricOf(pipeline, chosen),
-      models: modelsOf(pipeline),
-      notices,
+      ...(asksPolicy ? {} : { models: modelsOf(pipeline) }),
+      notices: [...(asksPolicy ? askedByItself(pipeline) : []), ...notices],
       provenance: { ...pipeline.header(), file, metric: chosen },
     });
     this.#pipeline = pipeline;
   }
 
-  override async play({ question }: PipelineRow, { signal }: PlayOptions): Promise<AgentResult> {
-    const { exchanges, metrics, variables, calls, neverStopped } = await this.#pipeline.play(question, signal);
+  override async play({ question }: PipelineRow, { policy, signal }: PlayOptions): Promise<AgentResult> {
+    const { exchanges, metrics, variables, calls, neverStopped } = await this.#pipeline.play(question, signal, this.#policies(policy));
+    const state = { ...variables, metrics, calls, never_stopped: neverStopped };
+    // What the policy was asked and answered is on record.
+    if (this.asksPolicy) return { state };
     const segments = exchanges.flatMap(({ prompt, answer }) => [
       { kind: 'observation' as const, text: prompt },
       { kind: 'model' as const, text: answer },
     ]);
-    return { segments, state: { ...variables, metrics, calls, never_stopped: neverStopped }, stop: 'completed' };
+    return { segments, state };
+  }
+
+  /** Of several servers, each asks in the role of its name. */
+  #policies(policy: AgentPolicy): ReadonlyMap<string, AgentPolicy> {
+    const { askingServers: servers } = this.#pipeline;
+    return new Map(servers.map((server) => [server, servers.length === 1 ? policy : policy.as(server)]));
   }
 
   override close(): Promise<void> {
@@ -62,12 +75,17 @@ function rowOf(question: PipelineQuestion, exampleId: number): PipelineRow {
 function rubricOf({ metrics: names, hasStops }: QuestionPipeline, chosen: string): Rubric<PipelineRow> {
   const value =
     (name: string) =>
-    ({ state }: { readonly state: Readonly<Record<string, unknown>> }) =>
-      (state['metrics'] as Readonly<Record<string, number>>)[name] ?? NaN;
+    ({ state: { metrics } }: { readonly state: Readonly<Record<string, unknown>> }) =>
+      // A question whose policy had spent its turns or tokens has no answer, and reached no evaluation.
+      metrics === undefined ? 0 : ((metrics as Readonly<Record<string, number>>)[name] ?? NaN);
   // The chosen metric comes first, because it is the reward.
   const others = names.filter((name) => name !== chosen).map((name) => metric(value(name), { name }));
-  const neverStopped = metric<PipelineRow>(({ state }) => Number(state['never_stopped']), { name: 'never_stopped' });
+  const neverStopped = metric<PipelineRow>(({ state }) => Number(state['never_stopped'] ?? true), { name: 'never_stopped' });
   return new Rubric({ funcs: [reward(value(chosen), { name: chosen, isHeadline: true }), ...others, ...(hasStops ? [neverStopped] : [])] });
+}
+
+function askedByItself({ models }: QuestionPipeline): readonly string[] {
+  return [...models].map(([server, { name, url }]) => `${server} asks ${name} at ${url}, which is not the policy and is not trained.`);
 }
 
 function modelsOf({ models, pipeline }: QuestionPipeline): ProgramModels {
@@ -78,6 +96,6 @@ function modelsOf({ models, pipeline }: QuestionPipeline): ProgramModels {
     name: [...new Set([...models.values()].map(({ name }) => name))].join('+') || 'no-model',
     description: asked.join('; ') || null,
     ...(server !== undefined && { choice: `-a '{"set": ["${server}.${keys}model_name=NAME", "${server}.${keys}base_url=URL"]}'` }),
-    trainable: 'search-o1',
+    trainable: `-a '{${server === undefined ? '"file": "examples/search-loop.yaml"' : `"set": ["${server}.backend=policy"]`}, "train_path": "QUESTIONS.jsonl"}'`,
   };
 }

@@ -230,7 +230,7 @@ export interface ProgramModels {
   readonly description: string | null;
   /** The way to choose other models, worded to follow "Choose them with": `-a '{"set": ["generation.model_name=NAME"]}'`. @default not said */
   readonly choice?: string;
-  /** Id of an environment that trains the same behaviour with the policy. @default none */
+  /** The arguments with which it asks the policy instead, worded to follow "Train it with": `-a '{"backend": "policy"}'`. @default none */
   readonly trainable?: string;
 }
 

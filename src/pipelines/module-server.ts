@@ -24,7 +24,7 @@ export async function openModuleServer(name: string, path: string, importModule:
     if (cause instanceof VfError) throw cause;
     throw wrong(`The server ${name} cannot be imported from ${path}: ${thrownText(cause)}`, cause);
   }
-  const { tools, parameters = {}, close } = module;
+  const { tools, parameters = {}, asksPolicy, close } = module;
   if (!isObject(tools) || Object.keys(tools).length === 0) {
     throw wrong(
       `${path} (the server ${name}) must export tools: export const tools = { shout: { io: 'ans_ls->ans_ls', run: ({ ans_ls }) => ({ ans_ls }) } }`,
@@ -35,6 +35,7 @@ export async function openModuleServer(name: string, path: string, importModule:
   return {
     parameters: parameters as Record<string, KeySchema>,
     tools: Object.fromEntries(Object.entries(tools).map(([tool, value]) => [tool, ownTool(`${name}.${tool}`, path, value)])),
+    ...(asksPolicy === true && { model: () => 'policy' as const }),
     ...(typeof close === 'function' && { close: async () => void (await (close as () => unknown)()) }),
   };
 }

@@ -1,5 +1,6 @@
 /** Opens a pipeline: reads its files, opens its servers, and checks everything that can be checked before the first call. */
 import { Disposers } from '../core/disposers.ts';
+import type { AgentPolicy } from '../core/environment.ts';
 import type { CallJournal, JournalHeader } from './call-journal.ts';
 import { type ImportModule, moduleFile, openModuleServer } from './module-server.ts';
 import { completeParameters, type Parameters, setParameters } from './parameters.ts';
@@ -7,8 +8,9 @@ import { parseYaml } from './parse-yaml.ts';
 import { type Pipeline, parsePipeline, toolSteps } from './pipeline.ts';
 import { besidePipeline, parameterPath, readParameterFile, readPipelineFile } from './pipeline-files.ts';
 import { type PipelinePlan, planPipeline } from './pipeline-plan.ts';
-import type { PipelineServer, Values } from './pipeline-server.ts';
+import type { PipelineServer, ServedModel, Values } from './pipeline-server.ts';
 import { digestOf, namedFiles, withoutOutputs } from './named-files.ts';
+import { PipelineFileError } from './pipeline-error.ts';
 import { type FinishedCall, type PipelineResult, runPipeline } from './run-pipeline.ts';
 import { readServerDefaults, type ServerDefaults, withDefaults } from './server-defaults.ts';
 import { parseServerSource, type ServerSource } from './server-source.ts';
@@ -36,6 +38,8 @@ export interface RunPipelineOptions {
   readonly signal: AbortSignal;
   /** Replies used instead of a tool's own, by `server.tool`: for example other questions than those of the benchmark. @default none */
   readonly given?: ReadonlyMap<string, Values>;
+  /** The policy that each server with `backend: policy` asks, by the server's name. @default none: such a pipeline is refused */
+  readonly policies?: ReadonlyMap<string, AgentPolicy>;
   /** Parameters of this run only, by server. @default none */
   readonly set?: ReadonlyMap<string, Values>;
   /** The parameters and files are known to be right: they were checked before, and have not changed. @default false */
@@ -159,7 +163,15 @@ export class OpenPipeline implements AsyncDisposable {
   }
 
   /** Checks, then runs. Rejects with PipelineFileError before the first call, with PipelineError or a server's error after it. */
-  async run({ journal, signal, given, set = new Map(), isChecked = false, onCall }: RunPipelineOptions): Promise<PipelineResult> {
+  async run({ journal, signal, given, policies, set = new Map(), isChecked = false, onCall }: RunPipelineOptions): Promise<PipelineResult> {
+    const asking = this.models()
+      .entries()
+      .find(([server, model]) => model === 'policy' && policies?.has(server) !== true);
+    if (asking !== undefined)
+      throw new PipelineFileError(
+        `${asking[0]}.backend is policy, the model of a run of vf-eval or vf-train. Play the pipeline there: vf-eval pipeline -a '${JSON.stringify({ file: this.path })}' -m MODEL`,
+        { fault: 'parameter' },
+      );
     if (!isChecked) await this.check(signal, given, set);
     return runPipeline(this.plan, {
       parameters: this.#parametersWith(set),
@@ -167,8 +179,21 @@ export class OpenPipeline implements AsyncDisposable {
       resolve: this.resolve,
       signal,
       ...(given && { given }),
+      ...(policies && { policies }),
       ...(onCall && { onCall }),
     });
+  }
+
+  /** The models that the servers of its steps call, by server; `policy`: that of the run. */
+  models(): ReadonlyMap<string, ServedModel | 'policy'> {
+    const parameters = this.parameters();
+    const asking = new Set(toolSteps(this.plan.steps).map(({ server }) => server));
+    return new Map(
+      [...this.servers].flatMap(([name, server]) => {
+        const model = asking.has(name) ? (server.model?.(parameters.get(name)!) ?? null) : null;
+        return model === null ? [] : [[name, model]];
+      }),
+    );
   }
 
   #parametersWith(set: Parameters): Parameters {

@@ -1,4 +1,5 @@
 /** The interface of servers: tools by name, with the parameters that they take. Built-in servers, modules of the user and MCP servers implement it. */
+import type { AgentPolicy } from '../core/environment.ts';
 import type { KeySchema } from '../schemas/config-keys.ts';
 
 /** Values by argument, variable or parameter name. */
@@ -13,8 +14,8 @@ export interface PipelineServer {
   readonly tools: Readonly<Record<string, PipelineTool>>;
   /** It was not started, so its tools and parameters are not known. @default false */
   readonly isUnopened?: boolean;
-  /** The model that its tools call with these parameters, for a run's record. @default none */
-  readonly model?: (parameters: Values) => ServedModel | null;
+  /** The model that its tools call with these parameters, for a run's record; `policy`: that of the run. @default none */
+  readonly model?: (parameters: Values) => ServedModel | 'policy' | null;
   /** Tells whether the answers of its models show the end of their turn with these parameters. @default it asks no model */
   readonly showsEndOfTurn?: (parameters: Values) => boolean;
   /** The parameters with which they do, from those with which they do not. Comes with `showsEndOfTurn`. */
@@ -47,6 +48,8 @@ export interface CallContext extends CheckContext {
   readonly recall: (position: number) => unknown;
   /** Records the reply to one part at once, so that a run that is killed within the call does not ask for it again. */
   readonly record: (position: number, reply: unknown) => void;
+  /** The policy of the rollout, for a tool that asks it. @default the run has none */
+  readonly policy?: AgentPolicy;
   /** The question at this position of the lists has failed: its reply must be null, and later calls leave it out. */
   readonly fail: (position: number, error: unknown) => void;
 }

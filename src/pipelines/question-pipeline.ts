@@ -2,7 +2,9 @@
  * A pipeline that is played question by question: `benchmark.get_data` gives the questions, each runs through all steps alone, and the last `evaluation.evaluate`
  * gives its metrics. Every question gets the same result as in a run over all of them.
  */
+import type { AgentPolicy } from '../core/environment.ts';
 import { QA_METRICS } from '../metrics/qa-metric-names.ts';
+import { fieldsOf } from '../schemas/is-object.ts';
 import { redactUrl } from '../transport/redact.ts';
 import { NO_JOURNAL } from './call-journal.ts';
 import type { OpenPipeline } from './open-pipeline.ts';
@@ -92,29 +94,35 @@ export class QuestionPipeline implements AsyncDisposable {
     return this.pipeline[Symbol.asyncDispose]();
   }
 
-  /** The models that are called and their servers, without credentials, by server of the pipeline. */
+  /** The models that are called and their servers, without credentials, by server of the pipeline; without the policy. */
   get models(): ReadonlyMap<string, ServedModel> {
-    const parameters = this.pipeline.parameters();
-    const asking = new Set(toolSteps(this.pipeline.plan.steps).map(({ server }) => server));
-    const models = [...this.pipeline.servers].flatMap(([name, server]) => {
-      const model = asking.has(name) ? (server.model?.(parameters.get(name)!) ?? null) : null;
-      return model === null ? [] : [[name, { name: model.name, url: redactUrl(model.url) }] as const];
-    });
+    const models = [...this.pipeline.models()].flatMap(([name, model]) =>
+      model === 'policy' ? [] : [[name, { name: model.name, url: redactUrl(model.url) }] as const],
+    );
     return new Map(models);
   }
 
-  /** All questions, in the order in which the pipeline runs them. */
-  async questions(signal: AbortSignal): Promise<readonly PipelineQuestion[]> {
+  /** The servers that ask the policy of the rollout. */
+  get askingServers(): readonly string[] {
+    return [...this.pipeline.models()].flatMap(([name, model]) => (model === 'policy' ? [name] : []));
+  }
+
+  /**
+   * All questions, in the order in which the pipeline runs them.
+   * @param path of another file with questions, all of which are taken. @default the benchmark's own, up to its limit
+   */
+  async questions(signal: AbortSignal, path?: string): Promise<readonly PipelineQuestion[]> {
     const { tool, server } = this.#benchmark;
-    const parameters = this.pipeline.parameters().get(server)!;
+    const own = this.pipeline.parameters().get(server)!;
+    const parameters = path === undefined ? own : { ...own, benchmark: { ...fieldsOf(own['benchmark']), path, limit: -1 } };
     const ignore = () => {};
     const context = { parameters, resolve: this.pipeline.resolve, signal, recall: ignore, record: ignore, fail: ignore };
     const lists = Object.entries(await tool.run(parameters, context)) as [string, readonly unknown[]][];
     return lists[0]![1].map((_, i) => Object.fromEntries(lists.map(([name, list]) => [name, list[i]])));
   }
 
-  /** Plays one question; many can be played at once. Rejects with PipelineError, or the error of a server, if it failed. */
-  async play(question: PipelineQuestion, signal: AbortSignal): Promise<PlayedQuestion> {
+  /** Plays one question; many can be played at once. Rejects with PipelineError, or the error of a server, if it failed. `policies`: one for each of `askingServers`. */
+  async play(question: PipelineQuestion, signal: AbortSignal, policies: ReadonlyMap<string, AgentPolicy> = new Map()): Promise<PlayedQuestion> {
     const exchanges: Exchange[] = [];
     let evaluated: Values | null = null;
     const onCall = ({ name, arguments: args, reply }: FinishedCall) => {
@@ -122,7 +130,7 @@ export class QuestionPipeline implements AsyncDisposable {
       if (this.#evaluations.some((each) => each.name === name)) evaluated = reply['eval_res'] as Values;
     };
     const given = new Map([[this.#benchmark.name, Object.fromEntries(Object.entries(question).map(([name, value]) => [name, [value]]))]]);
-    const run = { journal: NO_JOURNAL, signal, given, set: unsaved(this.#evaluations), isChecked: true, onCall };
+    const run = { journal: NO_JOURNAL, signal, given, policies, set: unsaved(this.#evaluations), isChecked: true, onCall };
     const { variables, calls, unstopped } = await this.pipeline.run(run);
     return { exchanges, metrics: this.#metricsOf(evaluated), variables, calls, neverStopped: unstopped.length > 0 };
   }

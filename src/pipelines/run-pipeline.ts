@@ -1,5 +1,6 @@
 /** Runs a planned pipeline: one call after another, over all questions, over the questions of a branch, or over those that have not failed. */
 import { throwIfAborted } from '../core/abort.ts';
+import type { AgentPolicy } from '../core/environment.ts';
 import { CancelledError, thrownText, VfError } from '../core/errors.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { kindOf } from '../schemas/kind-of.ts';
@@ -20,6 +21,8 @@ export interface RunOptions {
   readonly signal: AbortSignal;
   /** Replies used instead of a tool's own, by `server.tool`. @default none */
   readonly given?: ReadonlyMap<string, Values>;
+  /** The policy that each server asks, by its name. @default none: no tool may ask it */
+  readonly policies?: ReadonlyMap<string, AgentPolicy>;
   /** Called after every call. @default does nothing */
   readonly onCall?: (call: FinishedCall) => void;
 }
@@ -223,11 +226,14 @@ class Run {
   }
 
   async #ask(tool: PipelineTool, about: { name: string; place: string; number: number; items: Items }, args: Values) {
-    const { journal, resolve, signal } = this.#options;
+    const { journal, resolve, signal, policies } = this.#options;
+    const server = about.name.split('.')[0]!;
+    const policy = policies?.get(server);
     const failures: Record<string, string> = {};
     const partial = journal.begin(about);
     const context: CallContext = {
-      parameters: this.#parameters.get(about.name.split('.')[0]!) ?? {},
+      parameters: this.#parameters.get(server) ?? {},
+      ...(policy && { policy }),
       resolve,
       signal,
       recall: (position) => partial.recall(position),

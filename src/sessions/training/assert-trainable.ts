@@ -76,7 +76,7 @@ function refuseProgram(environment: Pick<Environment, 'id' | 'play' | 'asksPolic
   if (!needsNoPolicy(environment)) return;
   const { id, programModels } = environment;
   const trainable = programModels?.trainable;
-  const remedy = trainable === undefined ? 'Evaluate it with vf-eval.' : `Train ${trainable} instead.`;
+  const remedy = trainable === undefined ? 'Evaluate it with vf-eval.' : `Train it with ${trainable}: it then asks the policy.`;
   throw new ConfigError(`${id} asks models of its own and no policy, so it cannot be trained. ${remedy}`);
 }
 

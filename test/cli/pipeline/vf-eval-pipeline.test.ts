@@ -168,11 +168,31 @@ describe('vf-eval pipeline', () => {
 
 describe('the pipeline', () => {
   it.each([
-    ['vf-train', ['pipeline', '--preset', 'laptop'], /cannot be trained\. Train search-o1 instead\./],
-    ['vf-train', ['pipeline'], /^vf-train: pipeline asks models of its own .* cannot be trained\. Train search-o1 instead\./],
-    ['vf-train', ['pipeline', '-m', 'nano-base'], /^vf-train: pipeline asks models of its own .* cannot be trained\. Train search-o1 instead\./],
-    ['vf-train', ['pipeline', '--dry-run'], /^vf-train: pipeline asks models of its own .* cannot be trained\. Train search-o1 instead\./],
-    ['vf-train', ['pipeline', '--preset', 'laptop', '--dry-run'], /cannot be trained\. Train search-o1 instead\./],
+    [
+      'vf-train',
+      ['pipeline', '--preset', 'laptop'],
+      /cannot be trained\. Train it with -a '\{"file": "examples\/search-loop\.yaml", "train_path": "QUESTIONS\.jsonl"\}': it then asks the policy\./,
+    ],
+    [
+      'vf-train',
+      ['pipeline'],
+      /^vf-train: pipeline asks models of its own .* cannot be trained\. Train it with -a '\{"file": "examples\/search-loop\.yaml", "train_path": "QUESTIONS\.jsonl"\}': it then asks the policy\./,
+    ],
+    [
+      'vf-train',
+      ['pipeline', '-m', 'nano-base'],
+      /^vf-train: pipeline asks models of its own .* cannot be trained\. Train it with -a '\{"file": "examples\/search-loop\.yaml", "train_path": "QUESTIONS\.jsonl"\}': it then asks the policy\./,
+    ],
+    [
+      'vf-train',
+      ['pipeline', '--dry-run'],
+      /^vf-train: pipeline asks models of its own .* cannot be trained\. Train it with -a '\{"file": "examples\/search-loop\.yaml", "train_path": "QUESTIONS\.jsonl"\}': it then asks the policy\./,
+    ],
+    [
+      'vf-train',
+      ['pipeline', '--preset', 'laptop', '--dry-run'],
+      /cannot be trained\. Train it with -a '\{"file": "examples\/search-loop\.yaml", "train_path": "QUESTIONS\.jsonl"\}': it then asks the policy\./,
+    ],
     ['vf-serve', ['environment', 'pipeline'], /so it has no episodes that a caller could play\. Evaluate it with vf-eval/],
     ['vf-serve', ['verifiers', 'pipeline'], /so it has no episodes that a caller could play\. Evaluate it with vf-eval/],
   ])('is refused by %s %j in one line', async (name, args, message) => {

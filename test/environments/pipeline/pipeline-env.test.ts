@@ -139,7 +139,7 @@ describe('the environment pipeline', () => {
       name: 'Qwen/QwQ-32B',
       description: 'generation asks Qwen/QwQ-32B at http://***@h:1/v1',
       choice: `-a '{"set": ["generation.model_name=NAME", "generation.base_url=URL"]}'`,
-      trainable: 'search-o1',
+      trainable: `-a '{"set": ["generation.backend=policy"], "train_path": "QUESTIONS.jsonl"}'`,
     });
     await using other = asyncClosing(await loadEnvironment({ file: SEARCH_O1 }, { env: {} }));
     expect(environment.value.provenance['parameters']).not.toBe(other.value.provenance['parameters']);
@@ -168,7 +168,7 @@ describe('the environment pipeline', () => {
     [
       'an unknown argument',
       { files: 'x' },
-      /pipeline has no argument "files" \(did you mean file\?\)\. Its arguments are file, set, tools, metric, strict_stops\./,
+      /pipeline has no argument "files" \(did you mean file\?\)\. Its arguments are file, set, train_path, tools, metric, strict_stops\./,
     ],
     ['settings that are not a list', { set: 'a.b=c' }, /set must be a list of texts such as "generation\.model_name=NAME", got "a\.b=c"/],
     ['a setting of another server', { set: ['bench.x=1'] }, /has values for bench, which is not a server of the pipeline/],

@@ -143,7 +143,7 @@ describe('generationServer', () => {
     expect(bodies).toMatchObject([{ messages: [{ role: 'system', content: 'Be brief.' }, { role: 'user' }], max_tokens: 5, top_k: 3 }]);
     const { check } = generationServer('3.0', openers).tools['generation_init']!;
     await expect(check!({ backend: 'vllm' }, callContext({ backend: 'vllm' }))).rejects.toThrow(
-      /^generation\.backend is "vllm", but only openai is supported; serve the model/,
+      /^generation\.backend is "vllm", and must be openai or policy; serve the model/,
     );
   });
 
