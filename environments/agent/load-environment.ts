@@ -1,7 +1,7 @@
 /** Builds the environment from its arguments. The only module of this folder that loads rows and looks for programs. */
 import { AgentEnv, ConfigError, Dataset, exactMatchJudge, type LoadContext, type RoleDeclarations } from 'vf-search';
 import { loadQuestions, moduleFunction, SAME_ROWS_NOTICE, vanishingNotices } from 'vf-search/environment-kit';
-import { assertSandbox, assertShowable, findCommand, neededFolders, removeOldFolders } from 'vf-search/execution';
+import { assertSandbox, assertShowable, findCommand, neededFolders, removeOldFolders, sandboxHasProc } from 'vf-search/execution';
 import { type AgentArguments, parseArguments } from './arguments.ts';
 import { type AgentRow, assertFields, toRow } from './rows.ts';
 import { agentRubric, type Score } from './rubric.ts';
@@ -9,6 +9,9 @@ import { runAgent } from './run-agent.ts';
 
 const UNPROTECTED =
   'The agent runs as your user: it can read your files and reach your network. "sandbox": "bubblewrap" shows it its own files and the policy only.';
+
+const NO_PROC =
+  'The sandbox has no /proc, because this machine lets no sandbox mount it, as in most containers. Programs that look for their own files there, such as Claude Code, do not start.';
 
 /** Plays if the user binds no model to the role. */
 const ROLES: RoleDeclarations = { judge: { about: 'scores the answer of the agent', default: 'builtin', builtin: exactMatchJudge() } };
@@ -43,7 +46,7 @@ export async function loadEnvironment(
     ...(parsed.maxTokens === null ? {} : { limits: { responseTokens: parsed.maxTokens } }),
     failures: parsed.failures === 'score' ? 'score' : 'fail',
     notices: [
-      ...(parsed.sandbox === 'none' ? [UNPROTECTED] : []),
+      ...(parsed.sandbox === 'none' ? [UNPROTECTED] : sandboxHasProc() ? [] : [NO_PROC]),
       ...(missing.length === 0 ? [] : [`The agent does not get ${missing.join(', ')}, because no such variable is set.`]),
       ...loaded.notices,
       ...vanishing,

@@ -14,8 +14,9 @@ import { type AnsweredTurn, isWrittenAs, messageKey, tells } from './message-key
  * - `history`: a message that was said before is another one
  * - `retry`: the same list once more, although the conversation has gone on after its answer
  * - `sample`: one of several answers to the same list
+ * - `side`: one question without tools, next to conversations that have some, such as for a title
  */
-export type ForkKind = 'tools' | 'system' | 'history' | 'retry' | 'sample';
+export type ForkKind = 'tools' | 'system' | 'history' | 'retry' | 'sample' | 'side';
 
 export interface Fork {
   readonly kind: ForkKind;
@@ -80,7 +81,7 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
   readonly roots = new Map<string, GraphNode<T>>();
   /** Of the roots, by what requests wrote. */
   readonly #rootKeys = new Map<string, string>();
-  /** Of the first request of each role. */
+  /** Of the first request of each role; of the first one with tools, if there is one. */
   readonly #firstTools = new Map<string | null, readonly ToolSpec[]>();
 
   /** Finds the messages of a list in the tree and adds those that are new. @param role null without one */
@@ -91,7 +92,7 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
     this.roots.set(key, root);
     // Another role is another speaker, not a fork.
     const first = this.#firstTools.get(role);
-    if (first === undefined) this.#firstTools.set(role, tools);
+    if (first === undefined || first.length === 0) this.#firstTools.set(role, tools);
     let fork: Fork | null = known !== undefined || first === undefined ? null : { kind: 'tools', at: 0, difference: toolsDifference(tools, first) };
     let node = root;
     for (const [at, message] of messages.entries()) {

@@ -16,17 +16,35 @@ export function branchesOf({ graph }: Pick<AgentSession, 'graph'>): readonly Bra
   const spans = spansOf(graph.roots.values());
   const owners = new Map<AgentNode, number>();
   const branches: Branch[] = [];
-  for (const path of pathsOf([...graph.roots.values()], spans)) {
-    const turns = path.filter(({ turn }) => turn !== null);
+  const paths = pathsOf([...graph.roots.values()], spans);
+  const sides = sidesOf(paths);
+  for (const path of [...paths.filter((each) => !sides.has(each)), ...sides]) {
+    const turns = turnsOf(path);
     const first = turns.findIndex((node) => !owners.has(node));
     if (first === -1) continue;
     const parent = first === 0 ? null : owners.get(turns[first - 1]!)!;
     for (const node of turns.slice(first)) owners.set(node, branches.length);
-    const fork = branches.length === 0 ? null : forkOf(turns[first]!);
+    const fork = branches.length === 0 ? null : sides.has(path) ? SIDE : forkOf(turns[first]!);
     branches.push(branchOf(path, turns[first]!, { parent, fork }));
   }
   const last = owners.size === 0 ? -1 : owners.get(lastTurn([...owners.keys()]))!;
   return branches.map((branch, i) => (i === last && i < branches.length - 1 ? { ...branch, endsLast: true } : branch));
+}
+
+type Path = readonly AgentNode[];
+
+const SIDE: Fork = { kind: 'side', at: 0, difference: 'one question was asked without tools, such as for a title' };
+
+/** Questions of one turn without tools, where the role has conversations with some. One may come first, and yet the rollout is not about it. */
+function sidesOf(paths: readonly Path[]): ReadonlySet<Path> {
+  const firstOf = (path: Path) => turnsOf(path)[0]!.turn!;
+  const offersTools = (path: Path) => firstOf(path).request.tools.length > 0;
+  const withTools = new Set(paths.filter(offersTools).map((path) => firstOf(path).role));
+  return new Set(paths.filter((path) => turnsOf(path).length === 1 && !offersTools(path) && withTools.has(firstOf(path).role)));
+}
+
+function turnsOf(path: Path): readonly AgentNode[] {
+  return path.filter(({ turn }) => turn !== null);
 }
 
 /** When the turns of a node and of those below it were at work, in the counts of the session's clock. */
@@ -61,9 +79,9 @@ function* childrenOf({ turns, given }: AgentNode): Iterable<AgentNode> {
 }
 
 /** The paths to the last turns, in order. A list that was never answered has none. */
-function pathsOf(roots: readonly AgentNode[], spans: ReadonlyMap<AgentNode, Span>): readonly (readonly AgentNode[])[] {
+function pathsOf(roots: readonly AgentNode[], spans: ReadonlyMap<AgentNode, Span>): readonly Path[] {
   const inOrder = (nodes: Iterable<AgentNode>) => sorted(Array.from(nodes).flatMap((node) => spans.get(node) ?? []));
-  const paths: (readonly AgentNode[])[] = [];
+  const paths: Path[] = [];
   const open = inOrder(roots).toReversed();
   for (let node = open.pop(); node !== undefined; node = open.pop()) {
     const next = inOrder(childrenOf(node));
@@ -111,7 +129,7 @@ function forkOf(first: AgentNode): Fork | null {
   return fork;
 }
 
-function branchOf(path: readonly AgentNode[], first: AgentNode, { parent, fork }: Pick<Branch, 'parent' | 'fork'>): Branch {
+function branchOf(path: Path, first: AgentNode, { parent, fork }: Pick<Branch, 'parent' | 'fork'>): Branch {
   const at = path.indexOf(first);
   const own = path.slice(at);
   const { request, role } = first.turn!;
@@ -127,7 +145,7 @@ function branchOf(path: readonly AgentNode[], first: AgentNode, { parent, fork }
   };
 }
 
-function segmentsOf(path: readonly AgentNode[]): readonly TextSegment[] {
+function segmentsOf(path: Path): readonly TextSegment[] {
   const segments: TextSegment[] = [];
   let given: Message[] = [];
   for (const { message, turn } of path) {
@@ -144,7 +162,7 @@ function segmentsOf(path: readonly AgentNode[]): readonly TextSegment[] {
   return segments;
 }
 
-function bufferOf(path: readonly AgentNode[]): TokenBuffer | null {
+function bufferOf(path: Path): TokenBuffer | null {
   const opening = path[0]!.turn!.answer!.tokens;
   if (opening === null) return null;
   const buffer = new TokenBuffer();

@@ -81,7 +81,7 @@ export const branchPlace = {
 
 /** Why the messages of a branch left those of another. */
 export const fork = object({
-  /** `tools`, `system`, `history`, `retry` or `sample`. */
+  /** `tools`, `system`, `history`, `retry`, `sample` or `side`. */
   kind: text,
   /** Number of messages in common. */
   at: count,

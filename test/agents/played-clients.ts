@@ -1,4 +1,4 @@
-/** Plays recorded exchanges of unmodified agents through the readers and the graph, and writes down which branches they gave. */
+/** Plays recorded exchanges of unmodified agents through the readers and a session, and writes down which branches they gave. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AgentRequest } from '../../src/agents/agent-request.ts';
@@ -6,15 +6,19 @@ import { chatDialect } from '../../src/agents/dialects/chat.ts';
 import { messagesDialect } from '../../src/agents/dialects/messages.ts';
 import type { ItemStore } from '../../src/agents/dialects/responses-request.ts';
 import { responsesDialect } from '../../src/agents/dialects/responses.ts';
-import { type Fork, type GraphNode, MessageGraph } from '../../src/agents/message-graph.ts';
 import { canonicalJson } from '../../src/core/canonical-json.ts';
+import { PolicyError } from '../../src/core/errors.ts';
+import { branchesOf } from '../../src/rollouts/agent-branches.ts';
+import { AgentSession } from '../../src/rollouts/agent-session.ts';
+import type { SampledAgentTurn, TurnSampler } from '../../src/rollouts/agent-turns.ts';
+import type { Generation } from '../../src/rollouts/rollout.ts';
 
 interface Exchange {
   readonly path: string;
   readonly status: number;
   /** Absent for a request without a body. */
   readonly request?: unknown;
-  /** What the stub answered: null if it failed, `cut` if its stream broke. */
+  /** What the stub answered; null if it failed. */
   readonly answer?: RecordedAnswer | null;
 }
 
@@ -24,7 +28,6 @@ interface RecordedAnswer {
   readonly calls: readonly string[];
   /** Of Responses. */
   readonly items?: readonly Readonly<Record<string, unknown>>[];
-  readonly cut?: true;
 }
 
 export interface RecordedRun {
@@ -50,52 +53,54 @@ function readExchange({ path, request }: Exchange, items: ItemStore): AgentReque
   return dialect.read(request, items);
 }
 
-interface Turn {
-  readonly numbers: number[];
-  readonly fork: Fork | null;
-  readonly settings: string;
-  answer: { readonly content: string; readonly toolCalls: readonly { readonly id: string }[] } | null;
-}
-
 export interface PlayedRun {
-  /** Every branch as the numbers of the requests that its turns answered; `1=2`: request 2 repeated request 1. A fork stands before the branch that it began. */
+  /** Every branch as the numbers of the requests that its own turns answered; `1=2`: request 2 repeated request 1. A fork stands before the branch that it began. */
   readonly branches: readonly string[];
   readonly unhonoured: readonly string[];
 }
 
-export function playRun({ exchanges }: RecordedRun): PlayedRun {
-  const graph = new MessageGraph<Turn>();
+/** Asks a session what the client asked; its policy answers what the stub answered. */
+export async function playRun({ exchanges }: RecordedRun): Promise<PlayedRun> {
   const items = new Map<string, Readonly<Record<string, unknown>>>();
-  const unhonoured = new Set<string>();
+  const numbers = new Map<Generation, number[]>();
+  const { signal } = new AbortController();
+  let answer: RecordedAnswer | null | undefined = null;
+  const sampler: TurnSampler = { sample: async () => sampled(answer), count: async () => 0 };
+  const session = new AgentSession({
+    sampler,
+    models: {},
+    sampling: { temperature: 1, topP: 1 },
+    overridesSampling: false,
+    completionTokens: Infinity,
+    maxTurns: 100,
+    signal,
+  });
   for (const [i, exchange] of exchanges.entries()) {
     if (exchange.request === undefined) continue;
+    // The stub answered anew where it had broken a stream off; a session gives the same answer again.
+    answer = exchange.answer && exchanges.findLast((each) => canonicalJson(each.request) === canonicalJson(exchange.request))!.answer!;
     const request = readExchange(exchange, { item: (id) => items.get(id), response: () => undefined });
-    for (const key of request.unhonoured) unhonoured.add(key);
-    const { node, fork } = graph.place(request.messages, request.tools);
-    const { answer = null } = exchange;
-    if (answer === null) continue;
-    for (const item of answer.items ?? []) items.set(String(item['id']), item);
-    const settings = canonicalJson(request.settings);
-    const repeated = node.turns.find(({ isLeaf, turn }) => isLeaf && turn!.settings === settings)?.turn;
-    const turn = repeated ?? { numbers: [], fork, settings, answer: null };
-    turn.numbers.push(i + 1);
-    if (answer.cut !== true) turn.answer = { content: answer.content, toolCalls: answer.calls.map((id) => ({ id })) };
-    if (repeated === undefined || repeated === null) graph.addTurn(node, turn);
+    const [turn] = await session.ask(request, signal).catch((error: unknown) => (answer ? Promise.reject(error as Error) : []));
+    if (turn === undefined) continue;
+    for (const item of answer?.items ?? []) items.set(String(item['id']), item);
+    const { generation } = turn as SampledAgentTurn;
+    numbers.set(generation, [...(numbers.get(generation) ?? []), i + 1]);
   }
-  return { branches: branchesOf([...graph.roots.values()]), unhonoured: [...unhonoured] };
+  const branches = branchesOf(session).map(({ fork, generations }) => {
+    const text = generations.map((generation) => numbers.get(generation)!.join('=')).join(' ');
+    return fork === null ? text : `${fork.kind}@${fork.at}: ${text}`;
+  });
+  return { branches, unhonoured: [...session.unhonoured] };
 }
 
-function branchesOf(roots: readonly GraphNode<Turn>[]): readonly string[] {
-  const branches: { readonly at: number; readonly text: string }[] = [];
-  const walk = (node: GraphNode<Turn>, path: readonly Turn[]) => {
-    const turns = node.turn === null ? path : [...path, node.turn];
-    const next = [...node.turns, ...node.given.values()];
-    for (const child of next) walk(child, turns);
-    if (next.length > 0 || turns.length === 0) return;
-    const fork = turns.map((turn) => turn.fork).find((each) => each !== null);
-    const text = turns.map(({ numbers }) => numbers.join('=')).join(' ');
-    branches.push({ at: turns.at(-1)!.numbers[0]!, text: fork === undefined ? text : `${fork.kind}@${fork.at}: ${text}` });
-  };
-  for (const root of roots) walk(root, []);
-  return branches.toSorted((a, b) => a.at - b.at).map(({ text }) => text);
+const USAGE = { promptTokens: 1, completionTokens: 1, cachedTokens: null };
+
+function sampled(answer: RecordedAnswer | null | undefined): SampledAgentTurn {
+  if (!answer) throw new PolicyError('the stub failed');
+  const { content, calls } = answer;
+  const toolCalls = calls.map((id) => ({ id, name: 'tool', arguments: '{}' }));
+  const message = { role: 'assistant' as const, content, toolCalls };
+  const generation = { finish: 'stop' as const, stopReason: null, usage: USAGE, maxNewTokens: null, keptTokens: null, overhang: '' };
+  const played = { message, isClosed: true };
+  return { content, toolCalls, finish: 'stop', usage: USAGE, played, recorded: message, text: content, generation, tokens: null };
 }

@@ -246,7 +246,7 @@ describe('figures', () => {
     const { forks } = summary([await branched(0), await branched(1), await branchedRollout({ forks: false, index: 1 })]);
     expect(forks).toMatchObject({ rollouts: 2, share: 2 / 3 });
     expect(Object.entries(forks!.kinds).map(([kind, { count }]) => [kind, count])).toEqual(
-      ['history', 'retry', 'sample', 'system', 'tools'].map((kind) => [kind, 2]),
+      ['history', 'retry', 'sample', 'side', 'system'].map((kind) => [kind, 2]),
     );
     expect(forks!.kinds['history']!.example).toContain('"Summary: Lima."');
   });

@@ -21,7 +21,7 @@ describe('branchColumns', () => {
       [1, 'sample', 7],
       [null, 'retry', 2],
       [null, 'system', 0],
-      [null, 'tools', 0],
+      [null, 'side', 0],
     ]);
     expect(columns[1]!.fork!.difference).toContain('"Summary: Lima."');
     const sum = (of: 'segments' | 'generations') => columns.reduce((total, column) => total + column[of], 0);

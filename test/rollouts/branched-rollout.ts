@@ -69,13 +69,13 @@ export interface BranchedOptions {
   readonly row?: Row;
   readonly index?: number;
   readonly reward?: number;
-  /** @default a fork of each kind */
+  /** @default forks of five kinds */
   readonly forks?: boolean;
 }
 
 const ROW: Row = { exampleId: 'peru', prompt: [{ role: 'user', content: 'What is the capital of Peru?' }], answer: 'Lima' };
 
-/** A rollout with a fork of each kind: history, system, tools, retry, sample. */
+/** A rollout with forks of five kinds: history, system, side, retry, sample. */
 export async function branchedRollout({ kind = 'tokens', row = ROW, index = 0, reward = 1, forks = true }: BranchedOptions = {}): Promise<Rollout> {
   const asks = await Asks.open(kind);
   const opening: Message[] = [{ role: 'system', content: 'Be brief.' }, ...row.prompt];

@@ -62,7 +62,7 @@ const SHAPE = [
   [1, 'sample', 1],
   [null, 'retry', 1],
   [null, 'system', 1],
-  [null, 'tools', 1],
+  [null, 'side', 1],
 ];
 
 describe('a rollout of several branches in vf-view', () => {
@@ -117,7 +117,7 @@ describe('a rollout of several branches in vf-view', () => {
     const found = await view.source.rollouts({ run: 'agents', set: 'results', text: 'you check facts' });
     expect(found.rows.map(({ group }) => group)).toEqual(['0']);
     expect(await view.source.run('agents')).toMatchObject({
-      summary: { forks: { rollouts: 2, kinds: { history: { count: 2, example: expect.stringContaining('Summary: Lima.') }, tools: { count: 1 } } } },
+      summary: { forks: { rollouts: 2, kinds: { history: { count: 2, example: expect.stringContaining('Summary: Lima.') }, side: { count: 1 } } } },
     });
   });
 });

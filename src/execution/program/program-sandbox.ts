@@ -2,6 +2,7 @@
  * A program of the user in bubblewrap: it reads /usr and the folders that it needs, writes to its own folder only, and reaches one server on loopback and nothing else.
  * The sandbox has a network of its own. What the program sends to the server's port goes through a bridge in the sandbox to a local socket, and from there to the server.
  */
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
@@ -30,6 +31,11 @@ export interface CagedCommand {
 /** Of /tmp, which holds what a program does not put into its folder. */
 const TMP_BYTES = 64 * 2 ** 20;
 const SYSTEM = `--ro-bind /usr /usr --ro-bind-try /etc/alternatives /etc/alternatives --size ${TMP_BYTES} --tmpfs /tmp --dir /dev`.split(' ');
+/** Node, Bun and Rust find their own program there, and shells their open files. Read-only, because root may write settings of the kernel there without any capability. */
+const PROC = [
+  ...'--proc /proc --remount-ro /proc --symlink /proc/self/fd /dev/fd'.split(' '),
+  ...['stdin', 'stdout', 'stderr'].flatMap((name, fd) => ['--symlink', `/proc/self/fd/${fd}`, `/dev/${name}`]),
+];
 const DEVICES = ['null', 'zero', 'random', 'urandom'].flatMap((name) => ['--dev-bind', `/dev/${name}`, `/dev/${name}`]);
 /** Names of servers and their certificates, for a program that reaches more than one. */
 const NETWORK_FILES = ['resolv.conf', 'hosts', 'nsswitch.conf', 'ssl', 'ca-certificates', 'pki'].flatMap((name) => [
@@ -56,6 +62,14 @@ server.listen(Number(port), '127.0.0.1', () => {
   for (const name of ['SIGTERM', 'SIGINT']) own.on(name, () => child.kill(name));
 });`;
 
+let hasProc: boolean | null = null;
+
+/** False on a machine that lets no sandbox mount /proc, such as most containers. Asks once. */
+export function sandboxHasProc(): boolean {
+  const tried = [...NAMESPACES, ...SYSTEM, ...systemLinks(), ...PROC, '/usr/bin/env', 'true'];
+  return (hasProc ??= spawnSync(BUBBLEWRAP, tried, { stdio: 'ignore' }).status === 0);
+}
+
 /** Throws ExecutionError if bubblewrap is not installed. */
 export function cagedCommand(command: readonly string[], folder: ProgramFolder, { shown, network }: ProgramSandbox): CagedCommand {
   if (!existsSync(BUBBLEWRAP))
@@ -71,6 +85,7 @@ export function cagedCommand(command: readonly string[], folder: ProgramFolder, 
     ...(network === 'all' ? ['--share-net', ...NETWORK_FILES] : []),
     ...SYSTEM,
     ...systemLinks(),
+    ...(sandboxHasProc() ? PROC : []),
     ...DEVICES,
     ...read.flatMap((path) => ['--ro-bind', path, path]),
     ...read.flatMap(secretFiles).flatMap((path) => ['--dev-bind', '/dev/null', path]),

@@ -121,7 +121,7 @@ describe.skipIf(missing !== null)(`the environment agent in bubblewrap${missing 
     const code = `
 import urllib.error
 try: print(urllib.request.urlopen('${other.url}', timeout=2).read().decode())
-except urllib.error.URLError: print(ask(row['question']) if not os.path.exists('/proc/self') else 'proc')`;
+except urllib.error.URLError: print(ask(row['question']))`;
     const rollouts = await play(await program(code, { sandbox: 'bubblewrap' }), answers, 3);
     expect(rollouts.map(({ reward, error }) => [reward, error])).toEqual([
       [1, null],

@@ -11,6 +11,7 @@ import {
   type ProgramOptions,
   type ProgramSandbox,
   runProgram,
+  sandboxHasProc,
 } from '../../../src/execution/index.ts';
 import { loopback } from '../../transport/loopback.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
@@ -163,6 +164,14 @@ except Exception as error: print(type(error).__name__)`;
     const word = crypto.randomUUID();
     expect(await run(`${STRAY(word)}\nimport time\ntime.sleep(600)`, { seconds: 1, ...cage([]) })).toMatchObject({ excess: { reason: 'deadline' } });
     expect(running(word)).toEqual([]);
+  });
+
+  it.skipIf(!sandboxHasProc())('sees its own processes in /proc, and writes no setting of the kernel, also as root', async () => {
+    const settings = ['sys/kernel/core_pattern', 'sys/vm/swappiness', 'self/oom_score_adj'];
+    const names = `print(sorted({open(f'/proc/{pid}/comm').read().strip() for pid in os.listdir('/proc') if pid.isdigit()}))`;
+    const shell = `subprocess.run(['bash', '-c', 'cat <(echo one)'])`;
+    const code = `import os, subprocess\n${names}\n${settings.map((path) => attempt(`open('/proc/${path}', 'a').close()`)).join('\n')}\n${shell}`;
+    expect(await run(code, cage([], 'none'))).toMatchObject({ stdout: "one\n['bwrap', 'python3']\nOSError\nOSError\nOSError\n", stderr: '' });
   });
 
   it('ends when its processes hold too much', async () => {

@@ -23,7 +23,7 @@ describe('servedRollout', () => {
       [1, 'sample'],
       [null, 'retry'],
       [null, 'system'],
-      [null, 'tools'],
+      [null, 'side'],
     ]);
     const all = [served, ...further!];
     expect(all.map(({ messages }) => messages!.length)).toEqual([5, 8, 8, 3, 3, 2]);
