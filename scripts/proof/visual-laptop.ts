@@ -7,7 +7,7 @@ import type { ProofOptions } from './proof-options.ts';
 import type { Verdict } from './results-page.ts';
 import type { SeedProof } from './seed-proofs.ts';
 import { seedRecord, seedTable } from './seeds.ts';
-import type { VisualPart } from './visual-part.ts';
+import type { ProofPart } from './parts-page.ts';
 
 /** A nano text model that reads pages as words with boxes. */
 const VISUAL_LAPTOP: SeedProof = {
@@ -30,7 +30,7 @@ const VISUAL_LAPTOP: SeedProof = {
   controlBelow: 0.35,
 };
 
-export async function proveLaptopPart(options: ProofOptions): Promise<VisualPart> {
+export async function proveLaptopPart(options: ProofOptions): Promise<ProofPart> {
   const proof = VISUAL_LAPTOP;
   const runs = await playSeeds(proof, options);
   const [reward] = proof.quantities;

@@ -9,7 +9,7 @@ import { runCommand } from './run-command.ts';
 import type { ProofOptions } from './proof-options.ts';
 import { tableLines, type Verdict } from './results-page.ts';
 import { type ProvenRun, ROOT, setFlags } from './train-once.ts';
-import type { VisualPart } from './visual-part.ts';
+import type { ProofPart } from './parts-page.ts';
 import { readRegularFileSync } from '../../src/files/regular-file.ts';
 
 interface Interval {
@@ -44,7 +44,7 @@ const STAGES = ['bucket', 'extract', 'finalize', 'sft'];
 const HARD = 0.6;
 const ROWS = 'packages/vf-search-models/datasets/page-world';
 
-export async function proveLoop(options: ProofOptions): Promise<VisualPart> {
+export async function proveLoop(options: ProofOptions): Promise<ProofPart> {
   const loops: Loop[] = [];
   for (const seed of options.seeds) loops.push(await closeLoop(seed, options));
   const shown = ({ value, low, high }: Interval) => `${value.toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})`;

