@@ -51,6 +51,7 @@ npx --no-install vf-pipeline build examples/search_o1.yaml
 npx --no-install vf-pipeline check examples/search_o1.yaml
 npx --no-install vf-pipeline run examples/own-tools.yaml --json | grep -q '"avg_em":1'
 npx --no-install vf-eval pipeline --plain | grep -q '5 finished, 0 failed'
+npx --no-install vf-eval pipeline -a '{"file": "examples/search-loop.yaml"}' -p embedded -m nano-copy --plain | grep -q '5 finished, 0 failed'
 test -f examples/search_o1.yaml
 npx --no-install vf-eval pipeline -a '{"file": "examples/search_o1.yaml"}' --dry-run | grep -q 'generation asks openbmb/MiniCPM4-8B at http://localhost:8000/v1'
 npx --no-install vf-init hello-world

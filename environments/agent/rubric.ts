@@ -1,5 +1,5 @@
 /** The reward of an agent's answer: exact match, the score of a judge, a function of the user's, or what a command said. */
-import { metric, reward, type RewardContext, Rubric } from 'vf-search';
+import { metric, reward, type RewardContext, RewardError, Rubric } from 'vf-search';
 import { judgeReward, Parser } from 'vf-search/environment-kit';
 import { normalizeAnswer } from 'vf-search/metrics/normalize-answer';
 import type { RewardSource } from './arguments.ts';
@@ -27,10 +27,19 @@ export function agentRubric(kind: RewardSource['kind'], own: Score | null): Rubr
 
 function scoreOf(kind: RewardSource['kind'], own: Score | null): readonly [Score, name: string, label?: string] {
   if (kind === 'exact_match') return [exactMatch, 'exact_match', 'exact match'];
-  if (kind === 'command') return [(context) => stateOf(context).command_reward ?? NaN, 'reward'];
+  if (kind === 'command') return [commandReward, 'reward'];
   if (kind === 'module') return [own!, 'reward'];
   const judge = judgeReward<AgentRow>({ role: 'judge' });
   return [(context) => judge({ ...context, modelText: stateOf(context).answer ?? '', parser: new Parser() }), 'judge'];
+}
+
+/** The command has run in the rollout. Throws RewardError if it has not: what it would read is gone. */
+function commandReward(context: Context): number {
+  const given = stateOf(context).command_reward ?? null;
+  if (given !== null) return given;
+  throw new RewardError(
+    'The command that scores reads the folder that the agent left, which is gone. It scores rollouts while they are played: vf-eval',
+  );
 }
 
 /** 1 if the answer equals a golden answer without case, punctuation, articles and extra spaces (SQuAD's rule), else 0. */

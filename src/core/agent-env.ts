@@ -153,6 +153,12 @@ export class AgentEnv<R extends Row = Row> implements Environment<R> {
   }
 }
 
+/** The agent that plays a row of the environment, and the row as the agent has it; null if the environment's own episodes play it. */
+export function agentOf<R extends Row>(environment: Environment<R>, row: R): { readonly environment: Environment<R>; readonly row: R } | null {
+  const player = environment.memberOf?.(row) ?? { environment, row };
+  return player.environment.play === undefined ? null : player;
+}
+
 /** True for an environment that plays its rows itself and asks models of its own: it needs no policy. */
 export function needsNoPolicy({ play, asksPolicy = false }: Pick<Environment, 'play' | 'asksPolicy'>): boolean {
   return play !== undefined && !asksPolicy;

@@ -2,8 +2,18 @@
  * Several environments as one: their rows form one data set, and each row is played by the environment it came from, with that environment's rubric,
  * limits, format and models. (verifiers: EnvGroup)
  */
+import { needsNoPolicy } from './agent-env.ts';
 import { Dataset, type Row } from './dataset.ts';
-import type { Environment, EnvironmentLimits, Episode, EpisodeConventions, EpisodeOptions, PolicyNeed, TurnFormat } from './environment.ts';
+import type {
+  BranchContext,
+  Environment,
+  EnvironmentLimits,
+  Episode,
+  EpisodeConventions,
+  EpisodeOptions,
+  PolicyNeed,
+  TurnFormat,
+} from './environment.ts';
 import { ConfigError, type VfError } from './errors.ts';
 import type { ImageStore } from './message.ts';
 import type { RoleDeclarations } from './model.ts';
@@ -54,8 +64,12 @@ export class EnvGroup implements Environment {
   /** The environment and row that each row of the group came from. */
   readonly #members = new WeakMap<Row, Member>();
   #train: Dataset | null = null;
+  /** True if one of the environments is an agent. */
+  readonly asksPolicy: boolean;
   /** Set if one of the environments has the hook. */
   readonly finish?: NonNullable<Environment['finish']>;
+  /** Set if one of the environments has the hook. */
+  readonly branchReward?: NonNullable<Environment['branchReward']>;
 
   constructor({ id, environments, notices = [] }: EnvGroupOptions) {
     const isByTask = typeof environments === 'object' && environments !== null && !Array.isArray(environments);
@@ -68,9 +82,11 @@ export class EnvGroup implements Environment {
     const foreign = entries.find(([, { rubric }]) => typeof rubric.settleGroup !== 'function');
     if (foreign !== undefined)
       throw new ConfigError(`The rubric of ${foreign[0]} does not extend Rubric, as it must in the environment group ${id}. Let it extend Rubric.`);
-    const agent = entries.find(([, environment]) => environment.play !== undefined);
-    if (agent !== undefined)
-      throw new ConfigError(`The environment group ${id} has ${agent[0]}, which plays its rows itself. Evaluate or train it alone.`);
+    const program = entries.find(([, environment]) => needsNoPolicy(environment));
+    if (program !== undefined)
+      throw new ConfigError(
+        `The environment group ${id} has ${program[0]}, which asks models of its own and not the policy of the group. Evaluate it alone.`,
+      );
     this.id = id;
     this.environments = environments;
     const all = entries.map(([, environment]) => environment);
@@ -95,8 +111,10 @@ export class EnvGroup implements Environment {
     this.traces = all.some(({ traces }) => traces === true);
     this.notices = [...notices, ...entries.flatMap(([task, environment]) => (environment.notices ?? []).map((notice) => `${task}: ${notice}`))];
     this.provenance = Object.fromEntries(entries.map(([task, environment]) => [task, environment.provenance ?? {}]));
-    this.rubric = new RoutedRubric(environments, (row) => this.#memberOf(row));
+    this.rubric = new RoutedRubric(environments, (row) => this.memberOf(row));
+    this.asksPolicy = all.some(({ asksPolicy }) => asksPolicy === true);
     if (all.some((environment) => environment.finish !== undefined)) this.finish = (context) => this.#finish(context);
+    if (all.some((environment) => environment.branchReward !== undefined)) this.branchReward = (context) => this.#branchReward(context);
   }
 
   get train(): Dataset {
@@ -104,7 +122,7 @@ export class EnvGroup implements Environment {
   }
 
   async start(row: Row, options: EpisodeOptions): Promise<Episode> {
-    const { environment, row: own } = this.#memberOf(row);
+    const { environment, row: own } = this.memberOf(row);
     const episode = await environment.start(own, options);
     const defaults = conventionsOf(environment);
     // An episode may be of any class, and frozen. Conventions that it leaves out come from its environment; everything else is its own.
@@ -117,6 +135,12 @@ export class EnvGroup implements Environment {
     });
   }
 
+  memberOf(row: Row): Member {
+    const member = this.#members.get(row);
+    if (member === undefined) throw new ConfigError(`Row ${row.exampleId} is not a row of ${this.id}. Play rows of its own data sets.`);
+    return member;
+  }
+
   async close(): Promise<void> {
     const closed = await Promise.allSettled(Object.values(this.environments).map((environment) => environment.close()));
     const failed = closed.find((result) => result.status === 'rejected');
@@ -124,8 +148,13 @@ export class EnvGroup implements Environment {
   }
 
   async #finish(context: RewardContext): Promise<Readonly<Record<string, unknown>>> {
-    const { environment, row } = this.#memberOf(context.row);
+    const { environment, row } = this.memberOf(context.row);
     return (await environment.finish?.({ ...context, row, parser: environment.rubric.parser })) ?? {};
+  }
+
+  #branchReward(context: BranchContext): number | null {
+    const { environment, row } = this.memberOf(context.row);
+    return environment.branchReward?.({ ...context, row }) ?? null;
   }
 
   #rows(split: 'train' | 'eval'): Dataset {
@@ -142,12 +171,6 @@ export class EnvGroup implements Environment {
         }),
     ).flat();
     return new Dataset(entries.map(({ own }) => own.name).join('+'), rows);
-  }
-
-  #memberOf(row: Row): Member {
-    const member = this.#members.get(row);
-    if (member === undefined) throw new ConfigError(`Row ${row.exampleId} is not a row of ${this.id}. Play rows of its own data sets.`);
-    return member;
   }
 }
 

@@ -274,12 +274,11 @@ export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly provenance?: Readonly<Record<string, unknown>>;
   /** Starts an episode, which a policy plays. Episodes run concurrently. Rejects with ConfigError in an environment with `play`. */
   start(row: R, options: EpisodeOptions): Promise<Episode>;
-  /**
-   * Makes the environment an agent: a program of any form plays the row itself and asks the policy, models of its own, or both. Rows are played concurrently.
-   * @default a policy plays the episode that `start` gives
-   */
+  /** Makes the environment an agent: a program plays the row itself and asks the policy, models of its own, or both. @default a policy plays the episode of `start` */
   play?(row: R, options: PlayOptions): Promise<AgentResult>;
-  /** `play` asks the policy, which is recorded and can be trained. False: it asks models of its own (`programModels`), and is only evaluated. @default false */
+  /** In a group: the environment that a row came from, and the row as it was there. @default the environment itself */
+  memberOf?(row: R): { readonly environment: Environment<R>; readonly row: R };
+  /** `play`, its own or that of a member, asks the policy, which is recorded and can be trained. False: it asks models of its own (`programModels`). @default false */
   readonly asksPolicy?: boolean;
   /** Most turns of the policy in a rollout of an agent. @default no limit but the tokens' */
   readonly maxTurns?: number;

@@ -3,7 +3,9 @@
  * how often it leaves its own conversation, and why. The agent's tools run, its judges do not.
  */
 import { ExtractiveClient } from '../clients/extractive.ts';
+import { agentOf } from '../core/agent-env.ts';
 import { scriptedModel } from '../core/builtin-judges.ts';
+import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { VfError } from '../core/errors.ts';
 import type { RoleModels } from '../core/model.ts';
@@ -20,19 +22,20 @@ const MOST_SHOWN = 3;
 
 /** No findings for an environment that does not ask the policy by itself. */
 export async function checkAgent(environment: Environment, signal: AbortSignal): Promise<Finding[]> {
-  if (environment.play === undefined || environment.asksPolicy !== true) return [];
+  if (environment.asksPolicy !== true) return [];
+  const row = [...environment.eval].find((each) => agentOf(environment, each) !== null);
   try {
-    return findingsOf(await playOnce(environment, signal));
+    return row === undefined ? [] : findingsOf(await playOnce(environment, row, signal));
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
     return [skipped(NAME, `no dry rollout: ${error.message}`)];
   }
 }
 
-async function playOnce(environment: Environment, signal: AbortSignal): Promise<Rollout> {
+async function playOnce(environment: Environment, row: Row, signal: AbortSignal): Promise<Rollout> {
   await using gateway = await gatewayOf([environment]);
   const client = new ExtractiveClient({ kind: 'chat' });
-  const groups = runRollouts([{ row: environment.eval.at(0), indices: [0] }], {
+  const groups = runRollouts([{ row, indices: [0] }], {
     environment,
     client,
     models: silentRoles(environment),

@@ -5,7 +5,7 @@
 import type { AgentGateway } from '../agents/agent-gateway.ts';
 import type { PolicyClient, PolicyLease, Sampling } from '../clients/policy-client.ts';
 import { eitherSignal, openUntilAborted } from '../core/abort.ts';
-import { needsNoPolicy } from '../core/agent-env.ts';
+import { agentOf, needsNoPolicy } from '../core/agent-env.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { Disposers } from '../core/disposers.ts';
@@ -227,15 +227,16 @@ async function playRollout<R extends Row>(member: Member<R>, options: RunOptions
 }
 
 async function attempt<R extends Row>(
-  { row, rolloutId: key, models: own }: Member<R>,
+  { row: given, rolloutId: key, models: own }: Member<R>,
   options: RunOptions<R>,
   runSignal: AbortSignal,
 ): Promise<Played> {
-  const { environment, client, sampling, maxTokens, timeoutMs, overlong, cleanUpMs } = options;
+  const { client, sampling, maxTokens, timeoutMs, overlong, cleanUpMs } = options;
+  const agent = agentOf(options.environment, given);
+  const { environment, row } = agent ?? { environment: options.environment, row: given };
   const limit: Deadline = { what: 'The rollout did not end', timeoutMs, option: (options.timeoutNames ?? TIMEOUT_NAMES).rollout };
   using deadline = deadlineOf(limit, runSignal);
   const { signal } = deadline;
-  const isAgent = environment.play !== undefined;
   const record = new Recorder(row.prompt, environment.turnFormat, 'lease');
   let played: Played;
   try {
@@ -253,9 +254,10 @@ async function attempt<R extends Row>(
       const policy = { lease, capabilities: client.capabilities, sampling, maxTokens };
       const { overridesSampling = true, gateway = null } = options;
       const another = { another: () => take(lease), random: random.fork('policy'), overridesSampling, gateway };
-      played = isAgent
-        ? await playAgent({ ...common, asked: { ...policy, ...another } })
-        : await playEpisode({ ...common, ...policy, ...(overlong && { overlong }), ...(cleanUpMs !== undefined && { cleanUpMs }) });
+      played =
+        agent !== null
+          ? await playAgent({ ...common, asked: { ...policy, ...another } })
+          : await playEpisode({ ...common, ...policy, ...(overlong && { overlong }), ...(cleanUpMs !== undefined && { cleanUpMs }) });
     }
   } catch (error) {
     if (runSignal.aborted) throw new CancelledError('The run was cancelled', { cause: error });
@@ -266,7 +268,7 @@ async function attempt<R extends Row>(
   const { error } = played;
   const isLate = error !== null && signal.aborted && error.message === thrownText(signal.reason);
   if (!isLate) return played;
-  const awaited = isAgent ? 'the agent was at work' : AWAITED[error.phase];
+  const awaited = agent !== null ? 'the agent was at work' : AWAITED[error.phase];
   return { ...played, error: rolloutError(deadlinePassed(limit, awaited), error.phase) };
 }
 

@@ -57,10 +57,13 @@ export async function openServed(
     note: warn,
   });
   opened.defer(() => environment.close());
-  if (environment.play !== undefined)
+  const { asksPolicy = false } = environment;
+  if (environment.play !== undefined || asksPolicy) {
+    const remedy = asksPolicy ? 'with vf-eval, train it with vf-train, or give the agent its model with vf-serve gateway' : 'with vf-eval';
     throw new ConfigError(
-      `${environment.id} plays its rows itself, so it has no episodes that a caller could play. Evaluate it with vf-eval, or train it with vf-train.`,
+      `${environment.id} ${environment.play === undefined ? 'has an agent' : 'is an agent'}, which plays its rows itself, so it has no episodes that a caller could play. Evaluate it ${remedy}.`,
     );
+  }
   if (showsImages(environment))
     throw new ConfigError(
       `${environment.id} shows images, and callers are sent text only. Serve it without them (${environment.withoutImages ?? 'if it has an argument for that'}), or evaluate it with vf-eval.`,

@@ -90,4 +90,26 @@ describe('vf-serve environment', () => {
     expect(code).toBe(2);
     expect(stderr).toMatch(/^vf-serve: gallery shows images, and callers are sent text only\. Serve it without them [^\n]*\n$/);
   });
+
+  it.each(['environment', 'verifiers'])('refuses an agent, also in a group, for vf-serve %s, and says how it gets its model (2)', async (command) => {
+    const agents = join(folder, 'agents.ts');
+    writeFileSync(
+      agents,
+      `import { AgentEnv, Dataset, EnvGroup, Rubric } from 'vf-search';
+const rows = new Dataset('rows', [{ exampleId: 0, prompt: [{ role: 'user', content: 'Say hello.' }] }]);
+const agent = new AgentEnv({ id: 'agent', eval: rows, rubric: new Rubric({ funcs: [] }), run: async () => ({}) });
+export const loadEnvironment = ({ group }) => (group ? new EnvGroup({ id: 'mixed', environments: { agent } }) : agent);
+`,
+    );
+    for (const [args, subject] of [
+      [[], 'agent is an agent'],
+      [['-a', '{"group": true}'], 'mixed has an agent'],
+    ] as const) {
+      const { code, stderr } = await runInProcess('vf-serve', [command, agents, ...args], { cwd: ROOT, env: {} });
+      expect({ code, stderr }).toEqual({
+        code: 2,
+        stderr: `vf-serve: ${subject}, which plays its rows itself, so it has no episodes that a caller could play. Evaluate it with vf-eval, train it with vf-train, or give the agent its model with vf-serve gateway.\n`,
+      });
+    }
+  });
 });

@@ -176,7 +176,7 @@ describe.concurrent('vf-eval and models by role', () => {
     );
     const variables = { JUDGE_KEY: 'sk-judge-secret-9' };
     const first = await folder.run(['runs.toml'], variables);
-    expect(unwrapped(first.stdout)).toContain('error 1 × ModelError (malformed 1): ');
+    expect(unwrapped(first.stdout)).toContain('error 1 × ModelError (malformed): ');
     isWell = true;
     folder.hasOwnProcess = false;
     const second = await folder.run(['runs.toml', '-R'], variables);
@@ -219,7 +219,7 @@ describe.concurrent('vf-eval and models by role', () => {
         expect.stringMatching(/^asked {6}judge \(contains-match\): 1 call, 1 failed; /),
       ],
     });
-    expect(unwrapped(stdout)).toContain('error 1 × ModelError (budget 1): ');
+    expect(unwrapped(stdout)).toContain('error 1 × ModelError (budget): ');
     expect(unwrapped(stdout)).toContain('Role judge has spent its budget of 1 call. Raise roles.judge.budget_calls');
   });
 

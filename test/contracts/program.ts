@@ -74,7 +74,7 @@ export function programContract(open: () => Promise<OpenedProgram>): void {
         ConfigError,
       );
       expect(() => new EnvGroup({ id: 'mixed', environments: { own: environment } })).toThrow(
-        'The environment group mixed has own, which plays its rows itself. Evaluate or train it alone.',
+        'The environment group mixed has own, which asks models of its own and not the policy of the group. Evaluate it alone.',
       );
     });
   });

@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
+import { AgentEnv, type AgentOptions } from '../../src/core/agent-env.ts';
 import { exactMatchJudge, judgeBy } from '../../src/core/builtin-judges.ts';
 import { Dataset, type Row } from '../../src/core/dataset.ts';
 import { EnvGroup } from '../../src/core/env-group.ts';
-import type { Environment, Episode } from '../../src/core/environment.ts';
+import type { AgentPolicy, Environment, Episode } from '../../src/core/environment.ts';
 import { ConfigError } from '../../src/core/errors.ts';
+import { contentText } from '../../src/core/message.ts';
 import type { RoleDeclaration } from '../../src/core/model.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv } from '../../src/core/multi-turn.ts';
 import { metric, reward, Rubric } from '../../src/core/rubric.ts';
@@ -56,7 +58,85 @@ async function play(environment: Environment, independentScoring = false, more: 
   return rollouts.toSorted((a, b) => (a.rolloutId < b.rolloutId ? -1 : 1));
 }
 
+/** Asks once; a sub-agent asks once more, whose branch earns 7. */
+const agent = (more: Partial<AgentOptions<Row>> = {}) => {
+  const row = (exampleId: number) => ({ exampleId, prompt: [{ role: 'user' as const, content: `agent ${exampleId}` }] });
+  const data = new Dataset<Row>('agent', [1, 2].map(row));
+  const ask = async (policy: AgentPolicy, text: string) => {
+    const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text }] }];
+    const { content } = await policy.languageModel().doGenerate({ prompt });
+    return content.map((part) => (part.type === 'text' ? part.text : '')).join('');
+  };
+  return new AgentEnv({
+    id: 'asking',
+    train: data,
+    eval: data,
+    rubric: new Rubric({ funcs: [reward(({ row: own, state }) => Number(own.exampleId) + Number(state['heard'] === 'abcd'), { name: 'told' })] }),
+    limits: { responseTokens: 4 },
+    maxTurns: 2,
+    branchReward: ({ role, row: own }) => (role === 'helper' ? Number(own.exampleId) * 10 : null),
+    run: async ({ row: own, policy }) => {
+      const heard = await ask(policy, contentText(own.prompt[0]!.content));
+      await ask(policy.as('helper'), 'help');
+      return { heard };
+    },
+    ...more,
+  });
+};
+
 describe('EnvGroup', () => {
+  it('plays agents next to episodes: each rollout with the limits, the rubric, the original row and the branch rewards of its own environment', async () => {
+    const group = new EnvGroup({ id: 'mixed', environments: { long: long(), agent: agent() } });
+    expect(group).toMatchObject({ asksPolicy: true, turnFormat: 'chat' });
+    const rollouts = await play(group);
+    const shown = rollouts.map(({ row, reward: earned, metrics, branches, turns }) => [
+      row.exampleId,
+      earned,
+      metrics,
+      turns,
+      branches.map(({ role, reward: own, segments }) => [role ?? null, own ?? null, segments.at(-1)!.text]),
+    ]);
+    const asked = (id: number): readonly unknown[] => [
+      `agent:${id}`,
+      id + 1,
+      { told: id + 1 },
+      2,
+      [
+        [null, null, 'abcd'],
+        ['helper', id * 10, 'abcd'],
+      ],
+    ];
+    const answered = (id: number): readonly unknown[] => [`long:${id}`, 100, { hundred: 100, row: id }, 1, [[null, null, 'abcdef']]];
+    expect(shown).toEqual([1, 1, 2, 2].map(asked).concat([1, 1, 2, 2].map(answered)));
+  });
+
+  it('ends the rollout of an agent by its own limits, and takes its failures as that agent says', async () => {
+    const throws = async () => {
+      throw new Error('the tool broke');
+    };
+    const environments = {
+      few: agent({ maxTurns: 1 }),
+      broken: agent({ run: throws }),
+      scored: agent({ run: throws, failures: 'score' }),
+      long: long(),
+    };
+    const rollouts = await play(new EnvGroup({ id: 'mixed', environments }));
+    const of = (task: string) => rollouts.find(({ row }) => row.task === task)!;
+    expect(of('few')).toMatchObject({ stop: 'max_turns_reached', error: null, turns: 1 });
+    expect(of('broken')).toMatchObject({ reward: null, error: { message: 'the tool broke' } });
+    expect(of('scored')).toMatchObject({ stop: 'agent_failed', reward: 1, state: { failure: 'the tool broke' } });
+    expect(of('long')).toMatchObject({ reward: 100, stop: 'completed' });
+  });
+
+  it('refuses an agent that asks models of its own, and starts no episode of one', async () => {
+    expect(() => new EnvGroup({ id: 'mixed', environments: { own: agent({ asksPolicy: false }) } })).toThrow(
+      'The environment group mixed has own, which asks models of its own and not the policy of the group. Evaluate it alone.',
+    );
+    const group = new EnvGroup({ id: 'mixed', environments: { agent: agent() } });
+    const start = group.start(group.eval.at(0), { random: Random.fromSeed(0), signal: new AbortController().signal });
+    await expect(start).rejects.toThrow('asking is an agent, which plays its rows itself and has no episodes.');
+  });
+
   it('says how each of its environments does without images, if all of them can', () => {
     class Seeing extends EchoEnv {
       override get needs() {

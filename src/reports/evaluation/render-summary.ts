@@ -128,12 +128,24 @@ function addRollouts(report: Report, summary: Summary): void {
   for (const [name, count] of Object.entries(summary.errors)) {
     const example = summary.errorExamples[name];
     const reasons = summary.errorReasons?.[name];
-    // The reason `failed` adds nothing to the message.
-    const kinds = reasons === undefined || Object.keys(reasons).every((reason) => reason === 'failed') ? '' : ` (${tallyText(reasons)})`;
+    const kinds = reasons === undefined ? '' : reasonsText(reasons);
     const text = `${countText(count)} × ${name}${kinds}${example === undefined ? '' : `: ${example}`}`;
     report.line('error', clipEnds(text, 400), 'red');
   }
   if (prefixBreaks > 0) report.line('prefix', `${plural(prefixBreaks, 'rollout')} with a prompt that did not extend the previous one`, 'red');
+}
+
+/** The number of each reason, if there are several: `exit_code 1` alone would read as a code. The reason `failed` adds nothing to the message. */
+function reasonsText(reasons: Readonly<Record<string, number>>): string {
+  const names = Object.keys(reasons);
+  if (names.every((reason) => reason === 'failed')) return '';
+  return ` (${
+    names.length === 1
+      ? names[0]!
+      : Object.entries(reasons)
+          .map(([reason, count]) => `${countText(count)} × ${reason}`)
+          .join(', ')
+  })`;
 }
 
 function clipEnds(text: string, most: number): string {

@@ -1,6 +1,6 @@
 /** The output of `--dry-run`: all resolved settings, and the first prompt as the policy would see it. */
 import type { PolicyCapabilities } from '../../clients/policy-client.ts';
-import { needsNoPolicy } from '../../core/agent-env.ts';
+import { agentOf, needsNoPolicy } from '../../core/agent-env.ts';
 import { Random } from '../../core/random.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { hideSecrets } from '../../transport/redact.ts';
@@ -16,7 +16,7 @@ export async function evaluationDryRun(prepared: OpenedEvaluation, name: string 
   const { environment } = opened;
   const ordered = request.shuffle === true ? environment.eval.shuffle(Random.fromSeed(shuffleSeed)) : environment.eval;
   const row = ordered.at(0);
-  const isAgent = environment.play !== undefined;
+  const isAgent = agentOf(environment, row) !== null;
   const isProgram = needsNoPolicy(environment);
   const facts: [string, string][] = [
     ['environment', `${environment.id}${name === null ? '' : ` (${name})`}, ${isAgent ? 'an agent' : `${environment.turnFormat} format`}`],

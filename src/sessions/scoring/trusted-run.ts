@@ -64,15 +64,18 @@ export function assertNamesNoFile({ folder, facts: { fileArguments = {} }, recor
     throw new ConfigError(
       `vf-score was started inside ${folder}, so the file ${absent[1]} would come from there. Start it in another folder, or name the file: -a '{"${absent[0]}": "PATH"}'`,
     );
-  for (const [name, value] of Object.entries(recorded)) {
-    if (name in given) continue;
+  const files = Object.entries(recorded).flatMap(([name, value]) => {
     const texts = textsIn(value);
     const file = Object.hasOwn(fileArguments, name) ? texts[0] : texts.find(namesFile);
-    if (file === undefined) continue;
-    throw new ConfigError(
-      `${folder} was played with the file ${file} (argument ${name}), which vf-score does not load by itself, because a run may come from somebody else. If you trust that file, name it: -a '${JSON.stringify({ [name]: value })}'`,
-    );
-  }
+    return name in given || file === undefined ? [] : [{ name, value, file }];
+  });
+  if (files.length === 0) return;
+  const listed = files.map(({ name, file }) => `${file} (argument ${name})`).join(', ');
+  const [noun, those] = files.length === 1 ? ['file', 'that file, name it'] : ['files', 'them, name them'];
+  const named = Object.fromEntries(files.map(({ name, value }) => [name, value]));
+  throw new ConfigError(
+    `${folder} was played with the ${noun} ${listed}, which vf-score does not load by itself, because a run may come from somebody else. If you trust ${those}: -a '${JSON.stringify(named)}'`,
+  );
 }
 
 function namesFile(text: string): boolean {

@@ -134,7 +134,7 @@ export async function openPlayedRoles(config: TrainingConfig, environment: Envir
   const declare = (await exported('playedRoles')) as DeclareRoles | null;
   if (declare === null && rolloutsFile !== null) return null;
   // An agent names the roles of its branches while it plays.
-  if (declare === null && environment.play !== undefined) return null;
+  if (declare === null && environment.asksPolicy === true) return null;
   if (declare === null) return (await exported('createSource')) === null ? rolesOfRows(environment) : null;
   const module = source ?? config.environment.id;
   try {

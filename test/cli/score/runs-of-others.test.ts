@@ -98,6 +98,15 @@ describe('vf-score on a run from somebody else', { timeout: 60_000 }, () => {
     expect(stderr).toContain(`If you trust that file, name it: -a '{"file":"${join(run, 'theirs.yaml')}"}'`);
   });
 
+  it('names all files of a run at once', async () => {
+    for (const name of ['agent.py', 'questions.jsonl']) writeFileSync(join(run, name), '');
+    const args = { command: ['python3', join(run, 'agent.py')], dataset: join(run, 'questions.jsonl') };
+    change({ env_id: 'agent', env_args: args });
+    const { stderr } = await command(['vf-score', 'run', '--in-place']);
+    expect(stderr).toContain(`the files ${args.command[1]!} (argument command), ${args.dataset} (argument dataset), which`);
+    expect(stderr).toContain(`If you trust them, name them: -a '${JSON.stringify(args)}'`);
+  });
+
   it.each([
     ['a pipeline whose name ends otherwise', { file: 'run/p.conf' }, '.'],
     ['the pipeline of a run without arguments, where the command is started in it', {}, 'run'],
