@@ -39,6 +39,7 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
 };
 /** They print their own figures, because they need an argument, take long or have no peer; run only when they are named, with the flags that follow. */
 const OWN_FIGURES: Readonly<Record<string, string>> = {
+  'agent-turns': 'agent-turns.ts',
   dense: 'dense.ts',
   'engine-compute': 'engine-compute.ts',
   'environment-soak': 'environment-soak.ts',

@@ -6,7 +6,8 @@
  */
 import { PolicyError } from '../core/errors.ts';
 import { VllmCompletionShape, VllmDetokenizeShape, VllmTokenizeShape } from '../schemas/vllm.ts';
-import { ChatTokenizer, type TokenizerFacts, TokenizerMemory } from '../tokenizer/chat-tokenizer.ts';
+import { ChatTokenizer } from '../tokenizer/chat-tokenizer.ts';
+import { type TokenizerFacts, TokenizerMemory } from '../tokenizer/tokenizer-memory.ts';
 import type { TemplateMessage } from '../tokenizer/template-messages.ts';
 import type { TemplateRequest, TokenizedText, TokenizerSource } from '../tokenizer/tokenizer-source.ts';
 import type { VllmServer } from './vllm-server.ts';

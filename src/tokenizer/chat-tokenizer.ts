@@ -2,23 +2,14 @@
  * Converts conversations to token ids, with any source of a tokenizer. A policy's turn is never rendered: the ids that follow it (the bridge) are found
  * by rendering the conversation with a mark in its place and taking the ids after the mark.
  */
-import { LRUCache } from 'lru-cache';
 import { ConfigError, PolicyError } from '../core/errors.ts';
 import type { ImageRef, Message } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
-import { AskedOnce } from './asked-once.ts';
 import { CHATML_TOKENS, renderChatml } from './chatml.ts';
-import { ControlTokens, looksLikeControl, placesOf, privateUseCharacters } from './control-tokens.ts';
-import type {
-  ChatTemplateKind,
-  EncodedText,
-  ImageTokenRules,
-  PolicyTokenizer,
-  RenderNextOptions,
-  RenderOptions,
-  TemplateVariables,
-} from './policy-tokenizer.ts';
+import { looksLikeControl, placesOf, privateUseCharacters } from './control-tokens.ts';
+import type { ChatTemplateKind, EncodedText, PolicyTokenizer, RenderNextOptions, RenderOptions, TemplateVariables } from './policy-tokenizer.ts';
 import { placeImages } from './image-tokens.ts';
+import { isMilestone, shortenedHistory } from './shortened-history.ts';
 import {
   mapMessageTexts,
   mapToolTexts,
@@ -31,61 +22,10 @@ import {
   type TemplateMessage,
 } from './template-messages.ts';
 import { isRefusal, type TemplateRequest, type TokenizerSource } from './tokenizer-source.ts';
-import { TurnOpenings } from './turn-opening.ts';
+import { cached, TokenizerMemory } from './tokenizer-memory.ts';
 
-/** Total characters of cached texts: those of the groups in play, whose rollouts share prompts and passages. With their ids they take up to five times as many bytes. */
-const CACHED_CHARS = 2 ** 19;
 const PLAIN = { addSpecialTokens: false };
 const QUESTION: PlainTemplateMessage = { role: 'user', content: 'a' };
-
-/** Known facts about a tokenizer; missing ones are found out when needed. */
-export interface TokenizerFacts {
-  /** The model has a chat template. @default null, unknown */
-  readonly hasTemplate?: boolean | null;
-  /** False saves the request for the ids of BOS. @default unknown */
-  readonly beginsWithBos?: boolean;
-  /** The control token that ends an assistant turn; null if there is none. @default unknown */
-  readonly closingTokenId?: number | null;
-  /** The rules by which the model turns images into tokens; null if it reads text only. @default null */
-  readonly imageTokens?: ImageTokenRules | null;
-}
-
-/** The facts found out about one tokenizer, and the texts that it encoded; shared by all `ChatTokenizer`s of that tokenizer. */
-export class TokenizerMemory {
-  readonly control = new ControlTokens();
-  readonly encoded = textCache();
-  /** From an opening's messages and tools, as JSON, to its ids. The rollouts of a group share one entry. */
-  readonly opened = textCache();
-  readonly hasTemplate: AskedOnce<boolean>;
-  readonly kind = new AskedOnce<ChatTemplateKind>();
-  readonly bos: AskedOnce<readonly number[]>;
-  readonly closing: AskedOnce<number | null>;
-  readonly imageTokens: ImageTokenRules | null;
-  readonly openings = new TurnOpenings();
-  /** The template's spelling of an image. */
-  readonly imageSpelling = new AskedOnce<string>();
-
-  constructor(facts: TokenizerFacts = {}) {
-    this.imageTokens = facts.imageTokens ?? null;
-    this.hasTemplate = new AskedOnce(facts.hasTemplate ?? undefined);
-    this.bos = new AskedOnce(facts.beginsWithBos === false ? [] : undefined);
-    this.closing = new AskedOnce(facts.closingTokenId);
-  }
-}
-
-function textCache(): LRUCache<string, Promise<EncodedText>> {
-  return new LRUCache({ maxSize: CACHED_CHARS, sizeCalculation: (_, text) => text.length });
-}
-
-function cached(cache: LRUCache<string, Promise<EncodedText>>, key: string, encode: () => Promise<EncodedText>): Promise<EncodedText> {
-  const known = cache.get(key);
-  // If the first caller's request fails, for example because it was cancelled, this caller sends its own.
-  if (known !== undefined) return known.catch(encode);
-  const ids = encode();
-  cache.set(key, ids);
-  ids.catch(() => cache.delete(key));
-  return ids;
-}
 
 /** The tokenizer of a policy; `openLocalTokenizer` opens one from a model directory. */
 export class ChatTokenizer implements PolicyTokenizer {
@@ -124,31 +64,15 @@ export class ChatTokenizer implements PolicyTokenizer {
     return first.length === 0 ? text : { ...text, ids: Int32Array.from([...first, ...text.ids]) };
   }
 
-  async renderNext(
-    history: readonly Message[],
-    next: readonly Message[],
-    { tools = [], variables = {}, isClosed = false }: RenderNextOptions = {},
-  ): Promise<EncodedText> {
-    const { control } = this.#memory;
-    const source = this.#source;
-    const guarded = await this.#guard(next.map(templateMessage), tools);
-    const before = history.map(outlinedMessage);
-    const [mark = ''] = privateUseCharacters([guarded.sentinel, ...guarded.texts, ...before.map(({ content }) => content)], 1);
-    const images = templateImages(guarded.messages);
-    const messages = [...before, { role: 'assistant', content: mark }, ...(await this.#spelled(guarded.messages, images))];
-    const ids = await this.#rendered({ messages, tools: guarded.tools, variables, addGenerationPrompt: true });
-    const after = await this.#afterMark(ids, mark);
-    if (after === null) {
-      throw new PolicyError(
-        `The chat template of ${source.name} does not write the content of an assistant message exactly once, so the text between turns cannot be found. ` +
-          'Serve the model with another template (--chat-template).',
-      );
-    }
-    const bridge = await control.removeSentinels(after, { breaks: guarded.breaks, sentinel: guarded.sentinel, mayDrop: true, source });
-    const closing = isClosed ? await this.closingToken() : null;
-    const kept = closing !== null && bridge.ids[0] === closing ? bridge.ids.slice(1) : bridge.ids;
-    const opening = await this.#opening({ messages, tools: guarded.tools, variables }, ids);
-    return { ...this.#placed(kept, images, bridge.removed), ...opening };
+  async renderNext(history: readonly Message[], next: readonly Message[], options: RenderNextOptions = {}): Promise<EncodedText> {
+    const memory = this.#memory;
+    const short = memory.readsWholeHistories ? history : shortenedHistory(history);
+    if (short.length === history.length) return this.#bridge(history, next, options);
+    if (!isMilestone(history)) return this.#bridge(short, next, options);
+    const whole = await this.#bridge(history, next, options);
+    const asShort = await this.#bridge(short, next, options).catch((error: unknown) => (isRefusal(error) ? null : Promise.reject(error as Error)));
+    if (asShort === null || !isSame(asShort, whole)) memory.readsWholeHistories = true;
+    return whole;
   }
 
   chatTemplate(): Promise<ChatTemplateKind> {
@@ -190,6 +114,33 @@ export class ChatTokenizer implements PolicyTokenizer {
     const { breaks, sentinel } = guarded;
     const clean = await this.#memory.control.removeSentinels(ids, { breaks, sentinel, mayDrop: true, source: this.#source });
     return { ...this.#placed(clean.ids, images, clean.removed), ...(await this.#opening(request, ids)) };
+  }
+
+  async #bridge(
+    history: readonly Message[],
+    next: readonly Message[],
+    { tools = [], variables = {}, isClosed = false }: RenderNextOptions,
+  ): Promise<EncodedText> {
+    const { control } = this.#memory;
+    const source = this.#source;
+    const guarded = await this.#guard(next.map(templateMessage), tools);
+    const before = history.map(outlinedMessage);
+    const [mark = ''] = privateUseCharacters([guarded.sentinel, ...guarded.texts, ...before.map(({ content }) => content)], 1);
+    const images = templateImages(guarded.messages);
+    const messages = [...before, { role: 'assistant', content: mark }, ...(await this.#spelled(guarded.messages, images))];
+    const ids = await this.#rendered({ messages, tools: guarded.tools, variables, addGenerationPrompt: true });
+    const after = await this.#afterMark(ids, mark);
+    if (after === null) {
+      throw new PolicyError(
+        `The chat template of ${source.name} does not write the content of an assistant message exactly once, so the text between turns cannot be found. ` +
+          'Serve the model with another template (--chat-template).',
+      );
+    }
+    const bridge = await control.removeSentinels(after, { breaks: guarded.breaks, sentinel: guarded.sentinel, mayDrop: true, source });
+    const closing = isClosed ? await this.closingToken() : null;
+    const kept = closing !== null && bridge.ids[0] === closing ? bridge.ids.slice(1) : bridge.ids;
+    const opening = await this.#opening({ messages, tools: guarded.tools, variables }, ids);
+    return { ...this.#placed(kept, images, bridge.removed), ...opening };
   }
 
   /** The text that the model's own template wrote into the policy's turn, if it wrote any. */
@@ -296,4 +247,8 @@ export class ChatTokenizer implements PolicyTokenizer {
     const spelling = await this.#source.detokenize([closing]);
     return looksLikeControl(spelling) && (await this.#memory.control.isControl(closing, spelling, this.#source)) ? closing : null;
   }
+}
+
+function isSame(one: EncodedText, other: EncodedText): boolean {
+  return one.opening === other.opening && one.ids.length === other.ids.length && one.ids.every((id, i) => id === other.ids[i]);
 }
