@@ -84,6 +84,9 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
   /** Of the first request of each role; of the first one with tools, if there is one. */
   readonly #firstTools = new Map<string | null, readonly ToolSpec[]>();
 
+  /** Where a message was found: a request that goes on with another one has its messages, as the same objects. */
+  readonly #places = new WeakMap<Message, GraphNode<T>>();
+
   /** Finds the messages of a list in the tree and adds those that are new. @param role null without one */
   place(messages: readonly Message[], tools: readonly ToolSpec[], role: string | null = null): Placed<T> {
     const key = this.#keyOf([role, tools]);
@@ -96,9 +99,12 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
     let fork: Fork | null = known !== undefined || first === undefined ? null : { kind: 'tools', at: 0, difference: toolsDifference(tools, first) };
     let node = root;
     for (const [at, message] of messages.entries()) {
-      const next = found(node, message);
+      const known = this.#places.get(message);
+      const next = known?.parent === node ? known : found(node, message);
       if (next === null && fork === null && !node.isLeaf) fork = forkAt(node, message, at);
       node = next ?? added(node, message);
+      // A turn may be answered later that an assistant's message tells.
+      if (node !== known && (node.turn !== null || message.role !== 'assistant')) this.#places.set(message, node);
     }
     return { node, fork };
   }

@@ -9,7 +9,7 @@ import { TokenBuffer } from '../core/token-buffer.ts';
 import type { AgentSession, SessionTurn } from './agent-session.ts';
 import { type AgentNode, pathOf } from './agent-turns.ts';
 import type { Branch, Generation } from './rollout.ts';
-import { promptOf } from './token-turn-sampler.ts';
+import { imagesOf, promptOf } from './token-turn-sampler.ts';
 
 /** At least one turn of the policy in each; empty if it answered none. */
 export function branchesOf({ graph }: Pick<AgentSession, 'graph'>): readonly Branch[] {
@@ -166,8 +166,8 @@ function bufferOf(path: Path): TokenBuffer | null {
   const opening = path[0]!.turn!.answer!.tokens;
   if (opening === null) return null;
   const buffer = new TokenBuffer();
-  const { ids, images } = promptOf(opening);
-  buffer.appendGiven('prompt', ids, images);
+  const ids = promptOf(opening);
+  buffer.appendGiven('prompt', ids, imagesOf(opening, ids.length));
   for (const [i, { turn }] of path.entries()) {
     if (turn === null) continue;
     const { given, images: shown, sample, version } = turn.answer!.tokens!;

@@ -35,11 +35,37 @@ export interface TurnSamplerOptions<L> {
   readonly random: Random;
 }
 
+/** What a conversation goes on with after its last turn. */
+interface ConversationEnd {
+  readonly lease: TokenLease;
+  /** Everything up to its end. */
+  readonly ids: GrowingIds;
+}
+
+/** Copies only what is new. */
+class GrowingIds {
+  #ids = new Int32Array(0);
+  #length = 0;
+
+  /** Everything so far: a view, which later pushes leave as it is. */
+  push(part: Int32Array): Int32Array {
+    const length = this.#length + part.length;
+    if (length > this.#ids.length) {
+      const grown = new Int32Array(Math.max(length, this.#ids.length * 2));
+      grown.set(this.#ids.subarray(0, this.#length));
+      this.#ids = grown;
+    }
+    this.#ids.set(part, this.#length);
+    this.#length = length;
+    return this.#ids.subarray(0, length);
+  }
+}
+
 export class TokenTurnSampler implements TurnSampler {
   readonly #options: TurnSamplerOptions<TokenLease>;
   readonly #seeds: number[] = [];
-  /** The lease of each turn that nothing has gone on from. */
-  readonly #leases = new WeakMap<AgentNode, TokenLease>();
+  /** Of each turn that nothing has gone on from. */
+  readonly #ends = new WeakMap<AgentNode, ConversationEnd>();
 
   /** Taken to count with, and then for the first conversation. */
   #first: TokenLease | null = null;
@@ -57,9 +83,11 @@ export class TokenTurnSampler implements TurnSampler {
     const path = pathOf(place.parent!);
     const conversation = { tools, variables: templateVariables(sampling), capabilities, readsThoughts, signal };
     const before = path.findLast(({ turn }) => turn !== null) ?? null;
-    const lease = await this.#leaseAfter(before);
+    const end = await this.#endAfter(before);
+    const { lease } = end;
     const { ids: given, images, opening } = await this.#given(lease, path, { before, prefill }, conversation);
-    const { ids: prompt, images: shown } = promptOf({ before, given, images });
+    const prompt = end.ids.push(given);
+    const shown = imagesOf({ before, given, images }, prompt.length);
     const most = Math.min(this.#room(prompt.length), mostTokens, settings.maxTokens ?? Infinity);
     const maxNewTokens = Number.isFinite(most) ? most : null;
     const index = path.filter(({ turn }) => turn !== null).length;
@@ -71,7 +99,8 @@ export class TokenTurnSampler implements TurnSampler {
     const callId = (call: number) => agentCallId(place.parent!, ordinal, call);
     const read = readTurn(text, { sample, isWhole: true, index, callId }, conversation);
     const toolCalls = agentCalls(read.toolCalls, callId);
-    this.#leases.set(place, lease);
+    end.ids.push(sample.ids);
+    this.#ends.set(place, end);
     return {
       ...said(toolCalls.length === 0 ? text : (read.recorded.content as string), sample.stopReason),
       toolCalls,
@@ -94,12 +123,15 @@ export class TokenTurnSampler implements TurnSampler {
   }
 
   /** A lease checks that its prompts extend each other, so a conversation that another one has left goes on with a further lease. */
-  async #leaseAfter(before: AgentNode | null): Promise<TokenLease> {
-    const lease = before === null ? undefined : this.#leases.get(before);
-    if (before !== null) this.#leases.delete(before);
-    const first = this.#first;
-    if (lease === undefined && first !== null) this.#first = null;
-    return lease ?? first ?? this.#options.lease();
+  async #endAfter(before: AgentNode | null): Promise<ConversationEnd> {
+    const end = before === null ? undefined : this.#ends.get(before);
+    if (before !== null) this.#ends.delete(before);
+    if (end !== undefined) return end;
+    const ids = new GrowingIds();
+    ids.push(promptOf({ before, given: new Int32Array(0) }));
+    const lease = this.#first ?? (await this.#options.lease());
+    this.#first = null;
+    return { lease, ids };
   }
 
   /** What stands before the turn, with the text that opens it. */
@@ -166,22 +198,31 @@ function generationOf(
 }
 
 /** Everything that the policy read before a turn, with the turns that it goes on from. */
-export function promptOf({ before, given, images }: Pick<TurnTokens, 'before' | 'given' | 'images'>): {
-  readonly ids: Int32Array;
-  readonly images: readonly PlacedImage[];
-} {
-  const length = (before?.turn!.answer!.tokens!.length ?? 0) + given.length;
-  const ids = new Int32Array(length);
-  const placed: PlacedImage[] = [];
-  const put = (part: Int32Array, shown: readonly PlacedImage[], end: number) => {
-    ids.set(part, end - part.length);
-    for (const image of shown.toReversed()) placed.push({ ...image, offset: end - part.length + image.offset });
-    return end - part.length;
-  };
-  let end = put(given, images, length);
-  for (let at = before; at !== null; at = at.turn!.answer!.tokens!.before) {
-    const { sample, given: own, images: shown } = at.turn!.answer!.tokens!;
-    end = put(own, shown, put(sample.ids, [], end));
+export function promptOf({ before, given }: Pick<TurnTokens, 'before' | 'given'>): Int32Array {
+  let end = (before?.turn!.answer!.tokens!.length ?? 0) + given.length;
+  const ids = new Int32Array(end);
+  const put = (part: Int32Array) => ids.set(part, (end -= part.length));
+  put(given);
+  for (const { sample, given: own } of turnsBefore(before)) {
+    put(sample.ids);
+    put(own);
   }
-  return { ids, images: placed.toReversed() };
+  return ids;
+}
+
+/** The images in a prompt of so many tokens, in order. */
+export function imagesOf({ before, given, images }: Pick<TurnTokens, 'before' | 'given' | 'images'>, length: number): readonly PlacedImage[] {
+  const placed: PlacedImage[] = [];
+  const put = (shown: readonly PlacedImage[], start: number) => {
+    for (const image of shown.toReversed()) placed.push({ ...image, offset: start + image.offset });
+  };
+  put(images, length - given.length);
+  for (const { images: shown, length: end, sample, given: own } of turnsBefore(before))
+    if (shown.length > 0) put(shown, end - sample.ids.length - own.length);
+  return placed.toReversed();
+}
+
+/** The last one first. */
+function* turnsBefore(before: AgentNode | null): Iterable<TurnTokens> {
+  for (let at = before; at !== null; at = at.turn!.answer!.tokens!.before) yield at.turn!.answer!.tokens!;
 }

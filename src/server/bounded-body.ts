@@ -5,9 +5,15 @@ import { clientOf } from './client-of.ts';
 import type { HeldBytes } from './held-bytes.ts';
 import { countText } from '../core/count-text.ts';
 
-export type ReadBody =
-  | { readonly ok: true; readonly text: string }
-  | { readonly ok: false; readonly status: 400 | 408 | 413 | 422 | 503; readonly detail: string; readonly cause?: unknown };
+interface UnreadBody {
+  readonly ok: false;
+  readonly status: 400 | 408 | 413 | 422 | 503;
+  readonly detail: string;
+  readonly cause?: unknown;
+}
+
+export type ReadBody = { readonly ok: true; readonly text: string } | UnreadBody;
+type BodyBytes = { readonly ok: true; readonly bytes: Uint8Array } | UnreadBody;
 
 /** 16 MiB at 5 Mbit/s. */
 export const DEFAULT_BODY_TIMEOUT_MS = 30_000;
@@ -34,6 +40,7 @@ export interface BodyBudgetOptions {
   readonly bodyTimeoutMs: number;
 }
 
+export const NOT_UTF8 = 'The body is not UTF-8';
 const GAVE_WAY = 'The server had no room for this body, which arrived slowly, and read another one; send it again, faster';
 
 /** Limits the bytes that a single body and all running requests together may hold, and the time in which a body must arrive. */
@@ -47,7 +54,12 @@ export class BodyBudget {
   }
 
   /** Reads the body and passes the outcome to `use`; the bytes count as held until `use` has ended. */
-  async withBody<T>(request: Request, use: (body: ReadBody) => Promise<T>): Promise<T> {
+  withBody<T>(request: Request, use: (body: ReadBody) => Promise<T>): Promise<T> {
+    return this.withBytes(request, (body) => use(textOf(body)));
+  }
+
+  /** As `withBody`; the bytes are nobody else's. */
+  async withBytes<T>(request: Request, use: (body: BodyBytes) => Promise<T>): Promise<T> {
     const reading: Reading = { client: clientOf(request), startMs: performance.now(), kept: new GatheredBytes(), stop: null };
     this.#readings.add(reading);
     try {
@@ -58,7 +70,7 @@ export class BodyBudget {
     }
   }
 
-  async #read(request: Request, reading: Reading): Promise<ReadBody> {
+  async #read(request: Request, reading: Reading): Promise<BodyBytes> {
     const { maxBodyBytes, bodyTimeoutMs } = this.#options;
     const tooLarge = { ok: false, status: 413, detail: `The body is larger than ${countText(maxBodyBytes)} bytes; send less at a time` } as const;
     const announced = Number(request.headers.get('content-length') ?? 0);
@@ -101,12 +113,10 @@ export class BodyBudget {
       }
       if (gaveWay) return { ok: false, status: 503, detail: GAVE_WAY };
       if (excess !== null) return { ok: false, status: 422, detail: `The body ${excess}; send less at a time` };
-      return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(reading.kept.bytes) };
+      return { ok: true, bytes: reading.kept.bytes };
     } catch (cause) {
       if (gaveWay) return { ok: false, status: 503, detail: GAVE_WAY, cause };
       if (isLate) return { ok: false, status: 408, detail: `The body did not arrive within ${bodyTimeoutMs} ms; send it faster` };
-      if (cause instanceof TypeError && (cause as NodeJS.ErrnoException).code === 'ERR_ENCODING_INVALID_ENCODED_DATA')
-        return { ok: false, status: 422, detail: 'The body is not UTF-8', cause };
       return { ok: false, status: 400, detail: 'The body ended early', cause };
     } finally {
       clearTimeout(timer);
@@ -151,5 +161,14 @@ export class BodyBudget {
     const { maxTotalBytes, held } = this.#options;
     if (this.#held + more > maxTotalBytes) return 'The bodies of running requests exceed the memory limit; try again later';
     return held === undefined || held.makeRoom(more) ? null : `${held.fullText}; try again later`;
+  }
+}
+
+function textOf(body: BodyBytes): ReadBody {
+  if (!body.ok) return body;
+  try {
+    return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(body.bytes) };
+  } catch (cause) {
+    return { ok: false, status: 422, detail: NOT_UTF8, cause };
   }
 }

@@ -147,14 +147,15 @@ export class FieldFinder {
   }
 }
 
-function skipSpace(buffer: Buffer, from: number, end: number): number {
+/** The index of the next byte that is not white space. */
+export function skipSpace(buffer: Buffer, from: number, end: number): number {
   let at = from;
   while (at < end && (buffer[at] === 32 || buffer[at] === 9 || buffer[at] === 10 || buffer[at] === 13)) at++;
   return at;
 }
 
 /** The index after a value that begins at `at`; -1 if it does not end before `end`. */
-function endOfValue(buffer: Buffer, at: number, end: number): number {
+export function endOfValue(buffer: Buffer, at: number, end: number): number {
   const first = buffer[at];
   if (first === QUOTE) return endOfString(buffer, at, end);
   if (first === OPEN || first === OPEN_LIST) return endOfNested(buffer, at, end);

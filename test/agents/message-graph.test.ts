@@ -33,3 +33,17 @@ describe('the difference of a fork', () => {
     );
   });
 });
+
+describe('MessageGraph', () => {
+  it('finds the turn that an assistant message tells, also if the same message was there before the turn was answered', () => {
+    const graph = new MessageGraph<{ answer: { readonly content: string; readonly toolCalls: readonly [] } | null }>();
+    const question = { role: 'user', content: 'Who?' } as const;
+    const told = { role: 'assistant', content: 'A heron.' } as const;
+    const turn: { answer: { readonly content: string; readonly toolCalls: readonly [] } | null } = { answer: null };
+    const added = graph.addTurn(graph.place([question], []).node, turn);
+    expect(graph.place([question, told], []).node.turn).toBeNull();
+    turn.answer = { content: 'A heron.', toolCalls: [] };
+    expect(graph.place([question, told], []).node).toBe(added);
+    expect(graph.place([question, told], []).node).toBe(added);
+  });
+});

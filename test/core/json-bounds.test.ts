@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { JsonBounds, jsonExcess, REQUEST_LIMITS } from '../../src/core/json-bounds.ts';
 
@@ -22,6 +23,19 @@ describe('JsonBounds', () => {
       expect([bounds.take(text.subarray(0, cut)), bounds.take(text.subarray(cut))]).toEqual([null, null]);
     }
     expect(taken(`["\\\\", ${'['.repeat(65)}`)).toBe('nests lists and objects more than 64 levels deep');
+  });
+
+  test('counts the same as byte by byte, whatever stands in strings and wherever the bytes are cut {text, cut}', () => {
+    const piece = fc.constantFrom('"', '\\', '\\"', '\\\\', '[', ']', '{', '}', ',', ':', 'a'.repeat(40), '[x]'.repeat(20), 'é');
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 60 }), fc.nat(2000), (pieces, at) => {
+        const text = Buffer.from(pieces.join(''));
+        // The bytes of a stream are looked at one by one.
+        const outcome = (bounds: JsonBounds, cut: number) => bounds.take(text.subarray(0, cut)) ?? bounds.take(text.subarray(cut));
+        expect(outcome(new JsonBounds(small), at)).toBe(outcome(new JsonBounds(small, true), text.length));
+      }),
+      { numRuns: 500 },
+    );
   });
 
   test('bounds the keys of one object, not those of many', () => {

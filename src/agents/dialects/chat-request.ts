@@ -3,7 +3,7 @@ import type { Message, Role, ToolCall } from '../../core/message.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import type { AgentRequest, AgentSettings } from '../agent-request.ts';
-import { defined, FLAG, integerFrom, LIST, numberFrom, OBJECT, refuse, RequestKeys, STRING, stringsOf } from './request-keys.ts';
+import { defined, FLAG, integerFrom, LIST, numberFrom, OBJECT, readOnce, refuse, RequestKeys, STRING, stringsOf } from './request-keys.ts';
 import { OPENAI_IGNORED, responseFormat, textOf, toolChoice, toolSpec } from './openai-parts.ts';
 
 /** `prediction` is text that may be repeated, for the server's speed. */
@@ -70,7 +70,7 @@ function logProbs(keys: RequestKeys): number | undefined {
 const ROLES: Readonly<Record<string, Role>> = { system: 'system', developer: 'system', user: 'user', assistant: 'assistant', tool: 'tool' };
 
 /** Keys of a message that are not read are a client's own. */
-function chatMessage(given: unknown, place: string): Message {
+const chatMessage = readOnce((given, place): Message => {
   const keys = new RequestKeys(given, place);
   const name = keys.required('role', STRING);
   const role = Object.hasOwn(ROLES, name) ? ROLES[name]! : refuse(`${place}role`, 'must be system, developer, user, assistant or tool.');
@@ -87,7 +87,7 @@ function chatMessage(given: unknown, place: string): Message {
     ...(calls.length === 0 ? {} : { toolCalls: calls }),
     ...(thoughts.length === 0 ? {} : { serverFields: Object.fromEntries(thoughts) }),
   };
-}
+});
 
 function chatCall(given: unknown, place: string): ToolCall {
   const keys = new RequestKeys(given, place);

@@ -4,7 +4,7 @@ import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import type { AgentRequest, AgentSettings, ToolChoice } from '../agent-request.ts';
 import { possibleChoice, responseFormat, toolSpec } from './openai-parts.ts';
-import { defined, FLAG, integerFrom, LIST, numberFrom, OBJECT, refuse, RequestKeys, STRING, stringsOf } from './request-keys.ts';
+import { defined, FLAG, integerFrom, LIST, numberFrom, OBJECT, readOnce, refuse, RequestKeys, STRING, stringsOf } from './request-keys.ts';
 
 const IGNORED = ['metadata', 'service_tier', 'inference_geo', 'container', 'cache_control'];
 /** Thoughts are the policy's own affair. */
@@ -98,7 +98,7 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-function messagesOf(given: unknown, place: string): readonly Message[] {
+const messagesOf = readOnce((given, place): readonly Message[] => {
   const keys = new RequestKeys(given, place);
   const role = keys.required('role', STRING);
   const content = keys.raw('content');
@@ -108,7 +108,7 @@ function messagesOf(given: unknown, place: string): readonly Message[] {
   if (!Array.isArray(content)) return refuse(`${place}content`, 'must be a string or a list of blocks.');
   const blocks = content as readonly unknown[];
   return role === 'user' ? userMessages(blocks, `${place}content`) : [assistantTurn(blocks, `${place}content`)];
-}
+});
 
 function userMessages(blocks: readonly unknown[], place: string): readonly Message[] {
   const messages: Message[] = [];

@@ -88,6 +88,17 @@ function hasValue(value: unknown): boolean {
   return typeof value !== 'object' || Object.keys(value).length > 0;
 }
 
+/** Reads each object once: the messages of a request are the objects of the one before, where it goes on with it. Nobody may change what was read. */
+export function readOnce<T>(read: (given: unknown, place: string) => T): (given: unknown, place: string) => T {
+  const known = new WeakMap<object, T>();
+  return (given, place) => {
+    if (!isObject(given)) return read(given, place);
+    let value = known.get(given);
+    if (value === undefined) known.set(given, (value = read(given, place)));
+    return value;
+  };
+}
+
 /** A string or a list of them, none empty; undefined for no string at all. */
 export function stringsOf(value: unknown, place: string): readonly string[] | undefined {
   const list: unknown = typeof value === 'string' ? [value] : (value ?? []);

@@ -4,8 +4,7 @@ import type { Context } from 'hono';
 import { AgentRefusal } from '../../agents/agent-refusal.ts';
 import type { Dialect } from '../../agents/dialects/dialect.ts';
 import { eitherSignal } from '../../core/abort.ts';
-import { readExactJson } from '../../core/read-json.ts';
-import type { BodyBudget } from '../bounded-body.ts';
+import { type BodyBudget, NOT_UTF8 } from '../bounded-body.ts';
 import { isJson } from '../door.ts';
 import { answerStream, EVENT_HEADERS } from './answer-stream.ts';
 import type { OpenSession } from './open-session.ts';
@@ -63,18 +62,18 @@ export async function answerCount(call: Call, dialect: Dialect): Promise<Respons
   return c.json({ ...(dialect.name === 'responses' ? { object: 'response.input_tokens' } : {}), input_tokens: tokens });
 }
 
-async function bodyOf({ c, budget }: Call): Promise<{ readonly value: unknown; readonly characters: number }> {
+async function bodyOf({ c, session, budget }: Call): Promise<{ readonly value: unknown; readonly characters: number }> {
   if (!isJson(c.req.raw))
     throw new AgentRefusal(415, null, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
   const encoding = c.req.header('content-encoding') ?? 'identity';
   // The bytes count as held until they are values; a turn may take minutes.
-  return budget.withBody(c.req.raw, async (body) => {
+  return budget.withBytes(c.req.raw, async (body) => {
     if (encoding !== 'identity') throw new AgentRefusal(400, null, 'The body is compressed (content-encoding). Send it as it is.');
     if (!body.ok) throw new AgentRefusal(body.status === 422 ? 400 : body.status, null, `${body.detail}.`);
     try {
-      return { value: readExactJson(body.text), characters: body.text.length };
+      return { value: session.bodies.read(body.bytes), characters: body.bytes.length };
     } catch (error) {
-      throw new AgentRefusal(400, null, `The body is not JSON: ${(error as Error).message}.`);
+      throw new AgentRefusal(400, null, error instanceof SyntaxError ? `The body is not JSON: ${error.message}.` : `${NOT_UTF8}.`);
     }
   });
 }

@@ -5,6 +5,7 @@ import { AgentRefusal } from '../../agents/agent-refusal.ts';
 import type { Dialect } from '../../agents/dialects/dialect.ts';
 import { ResponseStore } from '../../agents/dialects/response-store.ts';
 import { eitherSignal, untilAborted } from '../../core/abort.ts';
+import { type bodyCache, KnownBodies } from './known-bodies.ts';
 
 /** Requests of a session that are answered at a time. Agents ask for a few dozen sub-agents at once at most. */
 const MOST_REQUESTS = 256;
@@ -17,14 +18,19 @@ export class OpenSession {
   /** Seconds since the epoch. */
   readonly created = Math.floor(Date.now() / 1000);
   readonly responses = new ResponseStore();
+  readonly bodies: KnownBodies;
   readonly #ended = new AbortController();
   #running = 0;
 
-  constructor(answers: GatewaySession, { id, apiKey }: { readonly id: string; readonly apiKey: string }) {
+  constructor(
+    answers: GatewaySession,
+    { id, apiKey, bodies }: { readonly id: string; readonly apiKey: string; readonly bodies: ReturnType<typeof bodyCache> },
+  ) {
     this.model = answers.model;
     this.#answers = answers;
     this.id = id;
     this.apiKey = apiKey;
+    this.bodies = new KnownBodies(bodies);
   }
 
   /** Throws AgentRefusal for a body that cannot be honoured. */
@@ -43,6 +49,7 @@ export class OpenSession {
   /** Requests that are being answered are refused. */
   end(refusal: AgentRefusal): void {
     this.#ended.abort(refusal);
+    this.bodies.forget();
   }
 
   async #run<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {

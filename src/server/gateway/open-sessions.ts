@@ -2,6 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { GatewaySession } from '../../agents/agent-gateway.ts';
 import { AgentRefusal } from '../../agents/agent-refusal.ts';
+import { bodyCache } from './known-bodies.ts';
 import { OpenSession } from './open-session.ts';
 
 /** Sessions that ended, which are told apart from those that never were. */
@@ -20,9 +21,10 @@ export class OpenSessions {
   /** By the digest of an id or a key, so that a look-up takes as long for a key that is nearly right. Null: it has ended. */
   readonly #sessions = new Map<string, OpenSession | null>();
   readonly #ended: string[] = [];
+  readonly #bodies = bodyCache();
 
   open(answers: GatewaySession): OpenSession {
-    const session = new OpenSession(answers, { id: secret(), apiKey: `vf-${secret()}` });
+    const session = new OpenSession(answers, { id: secret(), apiKey: `vf-${secret()}`, bodies: this.#bodies });
     for (const name of namesOf(session)) this.#sessions.set(name, session);
     return session;
   }
