@@ -99,12 +99,12 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
     let fork: Fork | null = known !== undefined || first === undefined ? null : { kind: 'tools', at: 0, difference: toolsDifference(tools, first) };
     let node = root;
     for (const [at, message] of messages.entries()) {
-      const known = this.#places.get(message);
-      const next = known?.parent === node ? known : found(node, message);
+      const place = this.#places.get(message);
+      const next = place?.parent === node ? place : found(node, message);
       if (next === null && fork === null && !node.isLeaf) fork = forkAt(node, message, at);
       node = next ?? added(node, message);
       // A turn may be answered later that an assistant's message tells.
-      if (node !== known && (node.turn !== null || message.role !== 'assistant')) this.#places.set(message, node);
+      if (node !== place && (node.turn !== null || message.role !== 'assistant')) this.#places.set(message, node);
     }
     return { node, fork };
   }

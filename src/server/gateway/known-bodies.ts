@@ -11,16 +11,17 @@ import { endOfValue, FieldFinder, skipSpace } from '../../viewing/top-level-fiel
 const LISTS = ['messages', 'input'];
 /** Conversations of a session that are known, such as those of sub-agents. */
 const MOST_CONVERSATIONS = 4;
-/** Bytes that the bodies of all sessions take, with what they became: more than a hundred conversations of 80,000 tokens. */
-const MOST_BYTES = 2 ** 26;
+/** Bytes that the bodies of all sessions take, with what they became, at most: about a hundred conversations of 80,000 tokens. */
+const MOST_BYTES = 2 ** 27;
+/** Most bytes of a list, an object, a key or a value, apart from those of its text. */
+const PART_BYTES = 64;
 /** Stands for the items that are known. */
 const KNOWN = `known ${crypto.randomUUID()}`;
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 /** A byte order mark is one at the beginning alone. */
 const UTF8_INSIDE = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-const COMMA = 0x2c;
-const CLOSE_LIST = 0x5d;
+const [COMMA, COLON, OPEN_LIST, CLOSE_LIST, OPEN] = [0x2c, 0x3a, 0x5b, 0x5d, 0x7b] as const;
 
 interface KnownList {
   /** The key of the list. */
@@ -29,6 +30,8 @@ interface KnownList {
   readonly start: number;
   /** The index after each item. */
   readonly ends: readonly number[];
+  /** Most parts up to there: characters that begin one, also inside texts. */
+  readonly parts: readonly number[];
   readonly items: readonly unknown[];
 }
 
@@ -45,7 +48,10 @@ interface Shared {
 
 /** The bodies of all sessions of a gateway; those that were not gone on with for longest give way. */
 export function bodyCache(mostBytes: number = MOST_BYTES): LRUCache<symbol, KnownBody> {
-  return new LRUCache({ maxSize: mostBytes, sizeCalculation: ({ bytes }) => 2 * bytes.buffer.byteLength + 1 });
+  return new LRUCache({
+    maxSize: mostBytes,
+    sizeCalculation: ({ bytes, parts }) => 2 * bytes.buffer.byteLength + PART_BYTES * (1 + (parts.at(-1) ?? 0)),
+  });
 }
 
 export class KnownBodies {
@@ -65,9 +71,11 @@ export class KnownBodies {
     const { name, known, count } = this.#longest(bytes) ?? { name: null, known: listOf(bytes), count: 0 };
     const value = known === null ? null : valueAfter(known, count, bytes);
     if (value === null) return readExactJson(UTF8.decode(bytes));
-    const body = bodyOf(bytes, { ...known!, ends: known!.ends.slice(0, count), items: value[known!.name] as readonly unknown[] });
+    const { ends, parts } = known!;
+    const list = { ...known!, ends: ends.slice(0, count), parts: parts.slice(0, count), items: value[known!.name] as readonly unknown[] };
+    const body = bodyOf(bytes, list);
     // A body that left an earlier one is a further conversation.
-    if (body !== null) this.#keep(body, count === known!.ends.length ? name : null);
+    if (body !== null) this.#keep(body, count === ends.length ? name : null);
     return value;
   }
 
@@ -100,15 +108,15 @@ export class KnownBodies {
 
 /** Number of items up to whose end both bodies are the same, byte for byte. */
 function itemsShared({ bytes: known, ends }: KnownBody, bytes: Buffer): number {
-  const isShared = (count: number) => ends[count - 1]! <= bytes.length && known.compare(bytes, 0, ends[count - 1], 0, ends[count - 1]) === 0;
-  if (ends.length > 0 && isShared(ends.length)) return ends.length;
-  let [least, most] = [0, ends.length - 1];
+  const isShared = (from: number, to: number) => to <= bytes.length && known.compare(bytes, from, to, from, to) === 0;
+  if (ends.length > 0 && isShared(0, ends.at(-1)!)) return ends.length;
+  let [least, most] = [0, Math.max(0, ends.length - 1)];
   while (least < most) {
     const middle = (least + most + 1) >> 1;
-    if (isShared(middle)) least = middle;
+    if (isShared(ends[least - 1] ?? 0, ends[middle - 1]!)) least = middle;
     else most = middle - 1;
   }
-  return Math.max(0, least);
+  return least;
 }
 
 /**
@@ -135,19 +143,27 @@ function listOf(bytes: Buffer): KnownList | null {
   const finder = new FieldFinder(LISTS);
   if (!finder.find(bytes, 0, bytes.length)) return null;
   const at = LISTS.findIndex((_, i) => finder.kind(i) === 'list');
-  return at === -1 ? null : { name: LISTS[at]!, start: finder.starts[at]! + 1, ends: [], items: [] };
+  return at === -1 ? null : { name: LISTS[at]!, start: finder.starts[at]! + 1, ends: [], parts: [], items: [] };
 }
 
 /** The body with the ends of its further items; null if they are not where the list has them. */
 function bodyOf(bytes: Buffer, known: KnownList): KnownBody | null {
-  const ends = [...known.ends];
+  const [ends, parts] = [[...known.ends], [...known.parts]];
   let at = ends.at(-1) ?? known.start;
   while (ends.length < known.items.length) {
+    const before = at;
     at = skipSpace(bytes, at, bytes.length);
     if (bytes[at] === COMMA) at = skipSpace(bytes, at + 1, bytes.length);
     at = endOfValue(bytes, at, bytes.length);
     if (at < 0) return null;
     ends.push(at);
+    parts.push((parts.at(-1) ?? 0) + partsIn(bytes.subarray(before, at)));
   }
-  return { ...known, bytes, ends };
+  return { ...known, bytes, ends, parts };
+}
+
+function partsIn(bytes: Uint8Array): number {
+  let parts = 1;
+  for (const byte of bytes) if (byte === COMMA || byte === COLON || byte === OPEN_LIST || byte === OPEN) parts++;
+  return parts;
 }
