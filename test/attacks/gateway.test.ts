@@ -15,8 +15,11 @@ const hello = { model: 'm', messages: [{ role: 'user', content: 'hello' }] };
 // Before the tests are described, because the attacks that all servers withstand want to know the path.
 const started = startNode([join(import.meta.dirname, 'gateway-process.ts')]);
 await Promise.race([until(() => started.stdout.includes('\n')), started.ended]);
-const { url, sessions } = JSON.parse(started.stdout) as { url: string; sessions: [GatewayAddress, GatewayAddress] };
-const [one, two] = sessions;
+const { url, sessions } = JSON.parse(started.stdout) as {
+  url: string;
+  sessions: [GatewayAddress, GatewayAddress, GatewayAddress, ...GatewayAddress[]];
+};
+const [one, two, three, ...further] = sessions;
 const server: AttackedServer = Object.assign(started, { url, port: Number(new URL(url).port) });
 afterAll(() => server[Symbol.asyncDispose]());
 
@@ -194,6 +197,59 @@ describe('the gateway under attack', () => {
     });
     expect(grown).toBeLessThan(200 * 2 ** 20);
     expect((await send(path, {}, { input: 'y', previous_response_id: first })).status).toBe(400);
+  });
+
+  it('holds little of the bodies that it has read, however many parts they have', async () => {
+    // 300,000 lists in 0.9 MB, which are tens of megabytes as values.
+    const dense = `[${'[],'.repeat(300_000)}[]]`;
+    const grown = await peakGrowth(server, async () => {
+      for (const [i, session] of further.entries())
+        expect(
+          (await send(`${pathOf(session)}/chat/completions`, {}, `{"messages":[{"role":"user","content":"${i}","more":${dense}}]}`)).status,
+        ).toBe(200);
+    });
+    expect(grown).toBeLessThan(300 * 2 ** 20);
+  });
+
+  it('reads a body that begins as an earlier one did as if it were the first', async () => {
+    const heard = async (path: string, body: string) => {
+      const { status, body: said } = await send(path, {}, body);
+      return status === 200 ? (/(\w+) heard (\d+)/.exec(said)?.[0] ?? said) : status;
+    };
+    const chat = `${pathOf(two)}/chat/completions`;
+    const begun = '{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}';
+    expect(await heard(chat, `${begun}]}`)).toBe('two heard 2');
+    expect(await heard(chat, `${begun},{"role":"user","content":"c"}]}`)).toBe('two heard 3');
+    expect(await heard(chat, `${begun}],"messages":[{"role":"user","content":"only"}]}`)).toBe('two heard 1');
+    expect(await heard(chat, `${begun}],"mess\\u0061ges":[{"role":"user","content":"only"}]}`)).toBe('two heard 1');
+    expect(await heard(chat, `${begun}],"messages":{}}`)).toBe(400);
+    for (const spoiled of [',]}', ',{"role":"user"', '}', ']', ']}]}', ',null]}', '],"n":1e999}'])
+      expect([spoiled, await heard(chat, begun + spoiled)]).toEqual([spoiled, 400]);
+    // Another session knows nothing of it, and another dialect reads the items in its own way.
+    expect(await heard(`${pathOf(one)}/chat/completions`, `${begun}]}`)).toBe('one heard 2');
+    expect(await heard(`${pathOf(two)}/messages`, `${begun}]}`)).toBe('two heard 1');
+    expect(await heard(chat, `${begun}]}`)).toBe('two heard 2');
+  });
+
+  it('answers nothing more of a session that has ended, also to those who wait', async () => {
+    const path = `${pathOf(three)}/chat/completions`;
+    const waiting = [send(path, {}, { ...hello, model: 'never' }), send(path, {}, { ...hello, model: 'never', stream: true })];
+    const key = { 'x-api-key': three.apiKey };
+    expect((await send('/v1/chat/completions', key)).body).toContain('three heard 1');
+    await send(path, {}, { ...hello, model: 'end' });
+    for (const { body } of await Promise.all(waiting)) {
+      expect(body).toContain('The rollout has ended');
+      expect(body).not.toContain('heard');
+    }
+    for (const late of [
+      send(path),
+      send('/v1/chat/completions', key),
+      send(`${pathOf(three)}/models`, {}, '', 'GET'),
+      send(`${pathOf(three)}/messages/count_tokens`),
+    ])
+      expect((await late).status).toBe(400);
+    // Its key opens no other door.
+    expect((await send(`${pathOf(two)}/chat/completions`, key)).body).toContain('two heard 1');
   });
 
   it('cuts headers that never end', async () => {

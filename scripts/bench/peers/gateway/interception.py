@@ -4,12 +4,13 @@ import asyncio
 import json
 import sys
 
+from verifiers.v1.configs.agent import WireAgentConfig
 from verifiers.v1.clients import EvalClientConfig, ModelContext
 from verifiers.v1.interception.server import InterceptionServer
 from verifiers.v1.session import RolloutSession
 from verifiers.v1.state import State
 from verifiers.v1.task import TaskData
-from verifiers.v1.trace import Trace, TraceTask
+from verifiers.v1.trace import AgentInfo, Trace, TraceTask
 
 
 async def main(upstream, sessions):
@@ -17,7 +18,7 @@ async def main(upstream, sessions):
         context = ModelContext(model="scripted", client=EvalClientConfig(base_url=upstream))
         keys = []
         for i in range(sessions):
-            trace = Trace(task=TraceTask(type="Bench", data=TaskData(idx=i, prompt="a"), key=str(i), hash=str(i)), state=State(), agent=None)
+            trace = Trace(task=TraceTask(type="Bench", data=TaskData(idx=i, prompt="a"), key=str(i), hash=str(i)), state=State(), agent=AgentInfo(config=WireAgentConfig()))
             keys.append(server.register(RolloutSession(ctx=context, trace=trace))[0])
         print(json.dumps({"base_url": f"{server.base_url}/v1", "keys": keys}), flush=True)
         await asyncio.Event().wait()
