@@ -32,6 +32,11 @@ const OTHERWISE: Readonly<Record<string, readonly string[]>> = {
   'opencode-1.18.33 retry500': ['2 3'],
   // Throws the answer away and asks again for twice as many tokens.
   'qwen-code-0.24.4 badjson': ['1', 'sample@2: 2 3'],
+  // A sub-agent has tools of its own. Codex waits for it in a further turn; Qwen Code hears of its end in one.
+  'claude-code-2.1.332 subagent': ['1 5', 'tools@0: 2 3 4'],
+  'codex-0.171.0 subagent': ['1 2 6', 'tools@0: 3 4 5'],
+  'opencode-1.18.33 subagent': ['1 5', 'tools@0: 2 3 4'],
+  'qwen-code-0.24.4 subagent': ['1 2 6', 'tools@0: 3 4 5'],
   // Moves a reminder out of the first message of the user.
   'qwen-code-0.24.4 continued': ['1 2', 'history@1: 3 4'],
 };
@@ -39,7 +44,7 @@ const OTHERWISE: Readonly<Record<string, readonly string[]>> = {
 /** Keys that change nothing here although the client may expect it. */
 const UNHONOURED: readonly (readonly [clients: RegExp, keys: readonly string[]])[] = [
   [/^claude-code/, ['output_config.effort', 'thinking', 'context_management']],
-  [/^codex/, ['tools[8] (web_search)', 'reasoning']],
+  [/^codex/, ['tools[] (web_search)', 'reasoning']],
   [/^openai-agents-chat.* ownmodelname/, ['tools[].strict']],
   [/^openai-agents-chat/, ['tools[].strict', 'verbosity']],
   [/^openai-agents-responses.* ownmodelname/, ['tools[].strict']],
@@ -53,9 +58,9 @@ function expected(name: string, script: string): readonly string[] {
 }
 
 describe('unmodified agents', () => {
-  it('are 125 recorded runs of 14 programs', () => {
-    expect(runs).toHaveLength(125);
-    expect(runs.flatMap(({ exchanges }) => exchanges)).toHaveLength(318);
+  it('are 129 recorded runs of 14 programs', () => {
+    expect(runs).toHaveLength(129);
+    expect(runs.flatMap(({ exchanges }) => exchanges)).toHaveLength(340);
   });
 
   for (const client of new Set(runs.map((run) => run.client)))

@@ -73,7 +73,7 @@ function messagesTools(
   const tools = new Map<string, ToolSpec>();
   for (const [i, tool] of (keys.optional('tools', LIST) ?? []).entries()) {
     const { type = 'custom', name, defer_loading: isDeferred } = fieldsOf(tool);
-    if (type !== 'custom') unhonoured.add(`tools[${i}] (${String(type)})`);
+    if (type !== 'custom') unhonoured.add(`tools[] (${String(type)})`);
     else if (isDeferred !== true || referenced.has(String(name))) {
       const spec = toolSpec(new RequestKeys(tool, `tools[${i}].`), unhonoured, 'input_schema');
       if (tools.has(spec.name)) refuse(`tools[${i}].name`, `is ${JSON.stringify(spec.name)}, which another tool is called too.`);

@@ -80,7 +80,7 @@ function responsesTools(
         if (tools.has(offered)) refuse(`${at}.name`, `is ${JSON.stringify(spec.name)}, which another tool is called too.`);
         tools.set(offered, { ...spec, name: offered });
         if (namespace !== null) namespaced.set(offered, { namespace, name: spec.name });
-      } else if (typeof type === 'string') unhonoured.add(`${at} (${type})`);
+      } else if (typeof type === 'string') unhonoured.add(`tools[] (${type})`);
       else refuse(`${at}.type`, 'must be a string.');
     }
   };

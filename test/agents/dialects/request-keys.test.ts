@@ -121,11 +121,11 @@ const NAMED: Readonly<Record<Name, readonly (readonly [body: object, keys: reado
   ],
   responses: [
     [{ reasoning: { effort: 'low' }, text: { verbosity: 'low' }, truncation: 'auto' }, ['truncation', 'text.verbosity', 'reasoning']],
-    [{ tools: [{ type: 'web_search' }, { type: 'function', ...functionOf, strict: false }] }, ['tools[0] (web_search)']],
+    [{ tools: [{ type: 'web_search' }, { type: 'function', ...functionOf, strict: false }] }, ['tools[] (web_search)']],
   ],
   messages: [
     [{ thinking: { type: 'adaptive' }, output_config: { effort: 'high' } }, ['output_config.effort', 'thinking']],
-    [{ tools: [{ type: 'bash_20250124', name: 'bash' }], mcp_servers: [{ url: 'x' }] }, ['tools[0] (bash_20250124)', 'mcp_servers']],
+    [{ tools: [{ type: 'bash_20250124', name: 'bash' }], mcp_servers: [{ url: 'x' }] }, ['tools[] (bash_20250124)', 'mcp_servers']],
   ],
 };
 
