@@ -1,7 +1,7 @@
 // Runs after tsc. Bundles the pages in web/ with esbuild into dist/web/<page>/{index.html,<page>.js,<page>.css}. The licences of the parts of a bundle are at its top
 // and in NOTICE. A file that is the same stays untouched and a new one appears whole: programs may serve dist/, or build it too, meanwhile.
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { build } from 'esbuild';
 
 const root = join(import.meta.dirname, '..');
@@ -50,21 +50,24 @@ for (const [name, page] of Object.entries(PAGES)) {
 }
 
 /**
- * Sources of the package itself. What is left of Node among their imports ends the build.
+ * Sources of the package itself. What is left of Node among their imports ends the build, and so does what the page has no use for.
  * @param {string} path @param {string} script @param {string[]} packages
  */
 async function bundleWorker(path, script, packages) {
-  const { outputFiles } = await build({
+  const { outputFiles, metafile } = await build({
     ...COMMON,
     platform: 'browser',
+    metafile: true,
     entryPoints: [script],
     outfile: path,
     conditions: ['vf-search-source'],
     plugins: [
       {
-        name: 'settings are checked when the page is built',
+        name: 'the page has files of its own in place of these: settings are checked when it is built, and it plays no agents',
         setup(bundle) {
-          bundle.onResolve({ filter: /\/schema-check\.ts$/ }, () => ({ path: join(root, 'web/lab/compute/schema-check.ts') }));
+          bundle.onResolve({ filter: /\/(schema-check|play-agent)\.ts$/ }, ({ path: from }) => ({
+            path: join(root, 'web/lab/compute', basename(from)),
+          }));
         },
       },
     ],
@@ -72,6 +75,8 @@ async function bundleWorker(path, script, packages) {
     tsconfig: join(root, 'web/lab/compute/tsconfig.json'),
     banner: { js: licences(packages) },
   });
+  const unused = Object.keys(metafile.inputs).filter((input) => /^src\/(agents|server|sessions)\//.test(input));
+  if (unused.length > 0) throw new Error(`The page has no use for ${unused.join(', ')}. Import the part that it needs from another file.`);
   put(path, outputFiles[0].contents);
 }
 
