@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { AGENT_KINDS } from '../../src/templates/agent-kinds.ts';
 import { environmentFiles } from '../../src/templates/environment-template.ts';
 import { BARE_ENVIRONMENT } from '../bare-environment.ts';
 import { runInProcess } from './in-process.ts';
@@ -31,32 +31,99 @@ function run(args: readonly string[], workingDirectory = folder): Promise<Result
 
 const vfInit = (args: readonly string[], cwd = folder) => runInProcess('vf-init', args, { cwd, env: {} });
 
-/** Loads an environment in a process of its own and plays its first row with the built-in baseline. */
-function play(id: string, workingDirectory: string): Promise<Result> {
-  const from = (path: string) => JSON.stringify(pathToFileURL(join(root, path)).href);
-  const script = `
-    import { loadEnvironment, MultiTurnEnv, Random } from ${from('src/index.ts')};
-    import { playEpisode } from ${from('src/rollouts.ts')};
-    import { environmentDefaults } from ${from('src/registry/load-environment.ts')};
-    import { ExtractiveClient } from ${from('src/clients/extractive.ts')};
-    const environment = await loadEnvironment(${JSON.stringify(id)}, { limit: 5 });
-    const client = new ExtractiveClient();
-    const { signal } = new AbortController();
-    const lease = await client.lease(signal);
-    const played = await playEpisode({
-      environment, lease, signal, row: environment.eval.at(0), capabilities: client.capabilities, random: Random.fromSeed(0),
-      sampling: { temperature: 0, topP: 1 }, maxTokens: null,
-    });
-    console.log(JSON.stringify({
-      isOurs: environment instanceof MultiTurnEnv, rows: environment.eval.length, defaults: environmentDefaults(${JSON.stringify(id)}),
-      stop: played.stop, error: played.error, text: played.segments.map((s) => s.text).join(''), searches: played.state.searches,
-    }));`;
-  return run(['--input-type=module', '-e', script], workingDirectory);
+/** A folder in which `vf-search` and other packages can be imported. */
+function projectWith(name: string, packages: readonly string[] = []): string {
+  const project = join(folder, name);
+  mkdirSync(join(project, 'node_modules/@types'), { recursive: true });
+  symlinkSync(root, join(project, 'node_modules/vf-search'));
+  for (const each of packages) symlinkSync(join(root, 'node_modules', each), join(project, 'node_modules', each));
+  writeFileSync(join(project, 'package.json'), '{}');
+  return project;
 }
 
-// Each test is a chain of processes, so they overlap.
-describe.concurrent('vf-init', { timeout: 90_000 }, () => {
-  it('writes an environment that loads and plays at once, and says how', async () => {
+const PACKAGES = ['@types/node', 'ai', '@ai-sdk', '@openai', '@langchain', 'zod'];
+/** Mastra is not installed here. */
+const FRAMEWORKS = ['ai-sdk', 'openai-agents', 'langgraph', 'command'] as const;
+
+describe('what vf-init writes', () => {
+  let project: string;
+  let tests: Result;
+  const environmentPath = (id: string, name = '') => join(project, 'environments', id, name);
+  beforeAll(async () => {
+    project = projectWith('project', PACKAGES);
+    await vfInit(['capital-quiz'], project);
+    await vfInit(['with-tools', '--tools'], project);
+    for (const agent of FRAMEWORKS) await vfInit([`agent-${agent}`, '--agent', agent], project);
+    for (const [id, right, wrong] of [
+      ['capital-quiz', '? 1 : 0', '? 0 : 1'],
+      ['with-tools', "calls: 'native'", "calls: 'text'"],
+      ['agent-ai-sdk', '? 1 : 0', '? 0 : 1'],
+    ] as const) {
+      cpSync(environmentPath(id), environmentPath(`${id}-broken`), { recursive: true });
+      for (const name of ['environment.ts', 'environment.test.ts']) {
+        const path = environmentPath(`${id}-broken`, name);
+        writeFileSync(path, readFileSync(path, 'utf8').replace(right, wrong).replaceAll(`test('${id} `, `test('${id}-broken `));
+      }
+    }
+    // One process for all: what they import is loaded once.
+    const flags = ['--conditions=vf-search-source', '--test', '--test-isolation=none', '--test-reporter=tap'];
+    tests = await run([...flags, join(import.meta.dirname, 'written-environments.ts'), 'environments/*/environment.test.ts'], project);
+  });
+
+  it.each(['capital-quiz', 'with-tools', ...FRAMEWORKS.map((agent) => `agent-${agent}`)])('has a test that passes: %s', (id) => {
+    expect(tests.stdout).toMatch(new RegExp(`^ok \\d+ - ${id} `, 'm'));
+  });
+
+  it.each(['capital-quiz', 'with-tools', 'agent-ai-sdk'])('has a test that fails where the environment is broken: %s', (id) => {
+    expect(tests.stdout).toMatch(new RegExp(`^not ok \\d+ - ${id}-broken `, 'm'));
+  });
+
+  /** What `written-environments.ts` said of it. */
+  const said = (name: string): unknown => {
+    const line = tests.stdout.split('\n').find((each) => each.startsWith(`${name} `));
+    if (line === undefined) throw new Error(tests.stdout + tests.stderr);
+    return JSON.parse(line.slice(name.length));
+  };
+
+  it('loads and plays at once', () => {
+    expect(said('capital-quiz')).toMatchObject({
+      isOurs: true,
+      rows: 4,
+      defaults: { numExamples: 4, rolloutsPerExample: 1 },
+      stop: 'completed',
+      error: null,
+      state: { searches: 1 },
+      text: expect.stringMatching(
+        /<search> In which year did people first walk on the Moon\? <\/search>.*<information>Doc 1.*<answer> \w+.* <\/answer>$/s,
+      ) as string,
+    });
+  });
+
+  it.each(FRAMEWORKS)('is an agent with %s that searches, answers and restates what was said, in one branch', (agent) => {
+    const rollouts = said(`agent-${agent}`) as { readonly isRight: boolean }[];
+    expect(rollouts).toHaveLength(2);
+    for (const rollout of rollouts) expect(rollout).toMatchObject({ error: null, turns: 2, stop: 'completed', forks: [null], tools: ['find_note'] });
+    expect(rollouts.some(({ isRight }) => isRight)).toBe(true);
+  });
+
+  it.each(['capital-quiz', 'with-tools'])('takes a number as its limit: %s', (id) => {
+    expect(said(`limit of ${id}`)).toMatch(/limit must be an integer of at least 1, got "three"/);
+  });
+
+  it('passes the strictest type check, with the types of the package', async () => {
+    const { customConditions: _, ...compilerOptions } = (JSON.parse(readFileSync(join(root, 'tsconfig.json'), 'utf8')) as Typed).compilerOptions;
+    const files = ['capital-quiz', 'with-tools', ...FRAMEWORKS.map((agent) => `agent-${agent}`)].map((id) => `environments/${id}`);
+    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: files }));
+    expect(await run([join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], project)).toEqual({ code: 0, stdout: '', stderr: '' });
+  });
+});
+
+interface Typed {
+  readonly compilerOptions: Readonly<Record<string, unknown>>;
+}
+
+describe('vf-init', () => {
+  it('says what it wrote and how to play it', async () => {
     const made = await vfInit(['capital-quiz']);
     expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('environments/capital-quiz; next:') as string });
     expect(made.stdout).toBe(
@@ -65,64 +132,15 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     const names = ['README.md', 'environment.test.ts', 'environment.ts', 'package.json', 'rows.jsonl'];
     expect(readdirSync(join(folder, 'environments/capital-quiz')).toSorted()).toEqual(names);
     expect(readdirSync(join(folder, 'environments'))).toEqual(['capital-quiz']);
-    const played = await play('capital-quiz', folder);
-    expect(played.stderr).toBe('');
-    expect(JSON.parse(played.stdout)).toMatchObject({
-      isOurs: true,
-      rows: 4,
-      defaults: { numExamples: 4, rolloutsPerExample: 1 },
-      stop: 'completed',
-      error: null,
-      searches: 1,
-      text: expect.stringMatching(
-        /<search> In which year did people first walk on the Moon\? <\/search>.*<information>Doc 1.*<answer> \w+.* <\/answer>$/s,
-      ) as string,
-    });
-  });
-
-  it('writes a test that passes, and that fails when the environment is broken', async () => {
-    const project = join(folder, 'project');
-    mkdirSync(join(project, 'node_modules'), { recursive: true });
-    symlinkSync(root, join(project, 'node_modules/vf-search'));
-    writeFileSync(join(project, 'package.json'), '{}');
-    const made = await vfInit(['with-test', '--dir', 'envs/'], project);
-    expect(made.stdout).toBe(`node ${root}/bin/vf-eval.js with-test --env-dir-path envs\nnpx tsx --test envs/with-test/environment.test.ts\n`);
-    const test = () => run(['--conditions=vf-search-source', '--test', 'envs/with-test/environment.test.ts'], project);
-    expect(await test()).toMatchObject({ code: 0, stdout: expect.stringMatching(/pass 1\b/) as string });
-    const path = join(project, 'envs/with-test/environment.ts');
-    writeFileSync(path, readFileSync(path, 'utf8').replace('? 1 : 0', '? 0 : 1'));
-    expect(await test()).toMatchObject({ code: 1 });
-  });
-
-  it('writes an environment with native tools whose test passes; a limit must be a number', async () => {
-    const project = join(folder, 'tools');
-    mkdirSync(join(project, 'node_modules'), { recursive: true });
-    symlinkSync(root, join(project, 'node_modules/vf-search'));
-    writeFileSync(join(project, 'package.json'), '{}');
-    await vfInit(['with-tools', '--tools'], project);
-    await vfInit(['with-tags'], project);
-    const script = `
-      for (const id of ['with-tools', 'with-tags']) {
-        const { loadEnvironment } = await import(\`./environments/\${id}/environment.ts\`);
-        await loadEnvironment({ limit: 'three' }).catch(({ message }) => console.log(message));
-      }`;
-    const { stdout } = await run(['--conditions=vf-search-source', '--input-type=module', '-e', script], project);
-    expect(stdout.match(/limit must be an integer of at least 1, got "three"/g)).toHaveLength(2);
-    const test = () => run(['--conditions=vf-search-source', '--test', 'environments/with-tools/environment.test.ts'], project);
-    expect(await test()).toMatchObject({ code: 0, stdout: expect.stringMatching(/pass 1\b/) as string });
-    const path = join(project, 'environments/with-tools/environment.ts');
-    writeFileSync(path, readFileSync(path, 'utf8').replace("calls: 'native'", "calls: 'text'"));
-    expect(await test()).toMatchObject({ code: 1 });
+    const inProject = await vfInit(['with-test', '--dir', 'envs/'], projectWith('elsewhere'));
+    expect(inProject.stdout).toBe(`node ${root}/bin/vf-eval.js with-test --env-dir-path envs\nnpx tsx --test envs/with-test/environment.test.ts\n`);
   });
 
   it(
     'holds rows out for evaluation where the environment is for training, and says how many are left to train on; its training commands work',
     { tags: 'long' },
     async () => {
-      const project = join(folder, 'split');
-      mkdirSync(join(project, 'node_modules'), { recursive: true });
-      symlinkSync(root, join(project, 'node_modules/vf-search'));
-      writeFileSync(join(project, 'package.json'), '{}');
+      const project = projectWith('split');
       await vfInit(['with-split', '--tools'], project);
       const script = `
       import { loadEnvironment } from './environments/with-split/environment.ts';
@@ -144,44 +162,19 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     },
   );
 
-  it('passes the strictest type check', async () => {
-    const project = join(folder, 'typed');
-    mkdirSync(join(project, 'node_modules/@types'), { recursive: true });
-    symlinkSync(root, join(project, 'node_modules/vf-search'));
-    symlinkSync(join(root, 'node_modules/@types/node'), join(project, 'node_modules/@types/node'));
-    await vfInit(['my-typed-env-2'], project);
-    await vfInit(['my-typed-tools', '--tools'], project);
-    // Mastra is not installed here.
-    for (const agent of ['ai-sdk', 'openai-agents', 'langgraph', 'command']) await vfInit([`my-typed-${agent}`, '--agent', agent], project);
-    for (const name of ['ai', '@ai-sdk', '@openai', '@langchain', 'zod'])
-      symlinkSync(join(root, 'node_modules', name), join(project, 'node_modules', name));
-    const options = { ...JSON.parse(readFileSync(join(root, 'tsconfig.json'), 'utf8')), include: ['environments'] };
-    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(options));
-    expect(await run([join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], project)).toEqual({ code: 0, stdout: '', stderr: '' });
+  it.each(AGENT_KINDS)('writes an agent of the kind %s, and says which packages it lacks', async (agent) => {
+    const project = projectWith(`with-${agent}`, PACKAGES.slice(1));
+    const made = await vfInit(['my-agent', '--agent', agent], project);
+    expect(made).toMatchObject({ code: 0, stderr: expect.stringMatching(/wrote environment\.ts, agent\./) as string });
+    // The packages of the others are there already.
+    const install = agent === 'mastra' ? 'npm install --prefix environments/my-agent\n' : '';
+    expect(made.stdout).toBe(`${install}node ${root}/bin/vf-eval.js my-agent\nnpx tsx --test environments/my-agent/environment.test.ts\n`);
+    const own = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { devDependencies: Record<string, string> };
+    const manifest = readFileSync(join(project, 'environments/my-agent/package.json'), 'utf8');
+    const { dependencies = {} } = JSON.parse(manifest) as { dependencies?: Record<string, string> };
+    // The versions that are tried here.
+    expect(dependencies).toMatchObject(Object.fromEntries(Object.entries(own.devDependencies).filter(([name]) => name in dependencies)));
   });
-
-  it.each(['ai-sdk', 'openai-agents', 'langgraph', 'mastra', 'command'] as const)(
-    'writes an agent of the kind %s with a test that passes',
-    async (agent) => {
-      const project = join(folder, `agent-${agent}`);
-      mkdirSync(join(project, 'node_modules'), { recursive: true });
-      for (const name of ['ai', '@openai', '@langchain', 'zod']) symlinkSync(join(root, 'node_modules', name), join(project, 'node_modules', name));
-      symlinkSync(root, join(project, 'node_modules/vf-search'));
-      const made = await vfInit(['my-agent', '--agent', agent], project);
-      expect(made).toMatchObject({ code: 0, stderr: expect.stringMatching(/wrote environment\.ts, agent\./) as string });
-      // The packages of the others are there already.
-      const install = agent === 'mastra' ? 'npm install --prefix environments/my-agent\n' : '';
-      expect(made.stdout).toBe(`${install}node ${root}/bin/vf-eval.js my-agent\nnpx tsx --test environments/my-agent/environment.test.ts\n`);
-      const path = join(project, 'environments/my-agent');
-      const own = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { devDependencies: Record<string, string> };
-      const { dependencies = {} } = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as { dependencies?: Record<string, string> };
-      // The versions that are tried here.
-      expect(dependencies).toMatchObject(Object.fromEntries(Object.entries(own.devDependencies).filter(([name]) => name in dependencies)));
-      if (agent === 'mastra') return;
-      const args = ['--conditions=vf-search-source', '--test', 'environments/my-agent/environment.test.ts'];
-      expect(await run(args, project)).toMatchObject({ code: 0, stdout: expect.stringMatching(/pass 1\b/) as string });
-    },
-  );
 
   it('writes no package.json inside the repository, where it would hide the name vf-search', () => {
     const options = { id: 'x', directory: 'environments', kind: 'tags' } as const;

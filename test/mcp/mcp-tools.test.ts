@@ -15,12 +15,16 @@ import { Rubric } from '../../src/core/rubric.ts';
 import { ToolEnv, type ToolState } from '../../src/core/tool-use.ts';
 import { type McpTools, mcpTools, type McpToolsOptions } from '../../src/mcp/mcp-tools.ts';
 import { loopback, refusingUrl, until } from '../transport/loopback.ts';
+import { bundledProgram } from './bundled-program.ts';
 
-const SERVER = join(import.meta.dirname, 'notes-server.ts');
+let SERVER: string;
 const { signal } = new AbortController();
 let folder: string;
 let logs = 0;
-beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), 'mcp-tools-'))));
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'mcp-tools-'));
+  SERVER = bundledProgram(join(import.meta.dirname, 'notes-server.ts'), folder);
+});
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const newLog = () => join(folder, `${logs++}.log`);
@@ -323,11 +327,14 @@ describe.concurrent('mcpTools refuses in one line', () => {
       /it wrote: cannot open the index$/,
     ],
     [{ command: process.execPath, args: ['-e', 'setInterval(() => {}, 1000)'], connectTimeoutMs: 300 }, /timed out/],
-    [{ command: process.execPath, args: [SERVER], reset: { tool: 'clear' } }, /^The MCP server mcp has no tool clear/],
   ])('%j', async (options, text) => {
     const refused = mcpTools(options as never);
     await expect(refused).rejects.toThrow(text);
     await expect(refused).rejects.toBeInstanceOf(ConfigError);
+  });
+
+  it('a reset by a tool that the server does not have', async () => {
+    await expect(stdio(newLog(), { reset: { tool: 'clear' } })).rejects.toThrow(/^The MCP server mcp has no tool clear/);
   });
 
   it('a server that does not answer', async () => {

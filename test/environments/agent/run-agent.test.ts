@@ -10,6 +10,7 @@ import { findCommand } from '../../../src/execution/index.ts';
 import { TemporaryFolder } from '../../cli/eval/temporary-folder.ts';
 import { whyMissing } from '../../execution/missing-executor.ts';
 import { loopback, readText, sendJson } from '../../transport/loopback.ts';
+import { PYTHON_CLIENT } from './python-client.ts';
 
 const folder = new TemporaryFolder();
 afterAll(() => folder[Symbol.dispose]());
@@ -49,14 +50,8 @@ async function play(code: string, { args = {}, words = [], baseURL = 'http://127
   });
 }
 
-/** Asks the policy as a client without packages does. */
-const ASKS = `
-import json, os, sys, urllib.request
-row = json.load(sys.stdin)
-body = {'model': os.environ['VF_MODEL'], 'messages': [{'role': 'user', 'content': row['question']}]}
-request = urllib.request.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions', json.dumps(body).encode(),
-    {'content-type': 'application/json', 'authorization': 'Bearer ' + os.environ['OPENAI_API_KEY']})
-print(json.load(urllib.request.urlopen(request))['choices'][0]['message']['content'])`;
+const ASKS = `${PYTHON_CLIENT}
+print(complete([{'role': 'user', 'content': json.load(sys.stdin)['question']}]))`;
 
 async function policy() {
   const asked: unknown[] = [];
@@ -67,7 +62,8 @@ async function policy() {
   return { asked, server };
 }
 
-describe('runAgent', () => {
+// What most of them do is wait for a process.
+describe.concurrent('runAgent', () => {
   it('gives the program the row without its answers, and the address of the policy', async () => {
     const { asked, server } = await policy();
     await using _ = server;

@@ -42,7 +42,8 @@ const STRAY = (word: string) => `
 import subprocess, sys
 subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', '${word}'], start_new_session=True)`;
 
-describe('runProgram', () => {
+// What most of them do is wait for a process.
+describe.concurrent('runProgram', () => {
   it('gives a program its input and its variables, and nothing else of ours', async () => {
     process.env['VF_TEST_SECRET'] = 'hunter2';
     const { stdout, code, excess } = await run(
@@ -117,7 +118,7 @@ describe('runProgram', () => {
 });
 
 const missing = await whyMissing('bubblewrap');
-describe.skipIf(missing !== null)(`a program in bubblewrap${missing === null ? '' : ` (skipped: ${missing})`}`, () => {
+describe.skipIf(missing !== null)(`a program in bubblewrap${missing === null ? '' : ` (skipped: ${missing})`}`, { concurrent: true }, () => {
   const SERVER = { server: 'http://127.0.0.1:59999' };
   const cage = (shown: readonly string[], network: ProgramSandbox['network'] = SERVER) => ({ sandbox: { shown, network } });
   const attempt = (code: string) => `

@@ -22,30 +22,35 @@ afterAll(() => rm(root, { recursive: true }));
 const fresh = async () => newRun(await mkdtemp(join(root, 'run-')));
 
 interface Run {
+  readonly steps?: number;
   readonly config?: Record<string, unknown>;
   readonly hasOwnRewards?: boolean;
 }
-async function run({ config = {}, hasOwnRewards = false }: Run = {}) {
+async function run({ steps = 1, config = {}, hasOwnRewards = false }: Run = {}) {
   const path = await fresh();
   const createSource = branchedSource({ hasOwnRewards });
-  const outcome = await trainSmall(path, { backend: async () => new UnigramBackend(), createSource, config: { ...KEPT, steps: 4, ...config } });
+  const outcome = await trainSmall(path, { backend: async () => new UnigramBackend(), createSource, config: { ...KEPT, steps, ...config } });
   expect(outcome).toMatchObject({ reason: 'finished' });
-  return { path, adapter: await adapterOf(outcome), rows: await rowsOf(path) };
+  return { path, adapter: await adapterOf(outcome), rows: (await rowsOf(path)) as Record<string, number>[] };
 }
+
+/** All branches, weighed by rollout. */
+let whole: Awaited<ReturnType<typeof run>>;
+beforeAll(async () => {
+  whole = await run({ steps: 4 });
+});
 
 describe('a run on rollouts with branches', () => {
   it('trains on every branch, and says how many there are and what is left out', async () => {
-    const all = await run();
-    expect(await run()).toMatchObject({ adapter: all.adapter, rows: all.rows });
-    const [first] = all.rows as Record<string, number>[];
+    const [first] = whole.rows;
+    expect(first).toMatchObject({ branch_tokens_left_out: 0, rollouts: 12 });
     expect(first!['branches_mean']).toBeGreaterThan(1.5);
     expect(first!['rollouts_branched']).toBeGreaterThan(0.5);
-    expect(first!['branch_tokens_left_out']).toBe(0);
-    expect(first!['rollouts']).toBe(12);
+    const all = await run();
     const last = await run({ config: { algorithm: { branches: 'last' } } });
     expect(last.adapter).not.toEqual(all.adapter);
-    expect((last.rows as Record<string, number>[])[0]!['branch_tokens_left_out']).toBeGreaterThan(0.3);
-    expect((last.rows as Record<string, number>[])[0]!['groups']).toBe(first!['groups']);
+    expect(last.rows[0]!['branch_tokens_left_out']).toBeGreaterThan(0.3);
+    expect(last.rows[0]!['groups']).toBe(first!['groups']);
     const weighed = async (branch_weight: string) =>
       (await run({ config: { algorithm: { branch_weight, loss: { aggregation: 'sequence_mean' }, kl: { coefficient: 0 } } } })).adapter;
     expect(await weighed('token')).not.toEqual(await weighed('rollout'));
@@ -53,29 +58,26 @@ describe('a run on rollouts with branches', () => {
 
   it('has rewards of branches by role, and losses that are taken on one role', async () => {
     const { rows, adapter } = await run({ hasOwnRewards: true });
-    const [first] = rows as Record<string, number>[];
-    expect(first!['reward/lead']).toBeGreaterThan(0);
-    expect(first!['reward/helper']).toBeGreaterThan(0);
+    expect(rows[0]!['reward/lead']).toBeGreaterThan(0);
+    expect(rows[0]!['reward/helper']).toBeGreaterThan(0);
     const losses = { leading: { use: 'nll', roles: ['lead'], weight: 0.5 } };
     const led = await run({ hasOwnRewards: true, config: { losses } });
     expect(led.adapter).not.toEqual(adapter);
-    expect((led.rows as Record<string, number>[])[0]!['loss/leading/nll']).toBeGreaterThan(0);
+    expect(led.rows[0]!['loss/leading/nll']).toBeGreaterThan(0);
   });
 
-  it('has one line for each rollout on file, with its branches, and one for its advantages', async () => {
-    const { path } = await run();
-    const lines = rolloutText(path, 'step-000001.jsonl')
+  it('has one line for each rollout on file, with its branches, and one for its advantages', () => {
+    const lines = rolloutText(whole.path, 'step-000001.jsonl')
       .trimEnd()
       .split('\n')
       .map((line) => JSON.parse(line) as { branches?: { length: number }[] });
     expect(lines.length).toBe(13);
     expect(lines.some(({ branches = [] }) => branches.length === 3)).toBe(true);
-    const advantages = rolloutText(path, 'step-000001_advantages.jsonl').trimEnd().split('\n');
+    const advantages = rolloutText(whole.path, 'step-000001_advantages.jsonl').trimEnd().split('\n');
     expect(new Set(advantages.map((line) => (JSON.parse(line) as { rollout_id: string }).rollout_id)).size).toBe(advantages.length);
   });
 
   it('ends with the same adapter and rows after an interruption of every phase of a step', async () => {
-    const whole = await run();
     const path = await fresh();
     const visited = new Set<string>();
     const options = { backend: async () => new UnigramBackend(), createSource: branchedSource(), config: { ...KEPT, steps: 4 } };
@@ -97,7 +99,6 @@ describe('a run on rollouts with branches', () => {
 
   it('ends with the same adapter and rows after kills at three moments', { timeout: 60_000, tags: 'long' }, async () => {
     const config = { ...KEPT, steps: 4 };
-    const whole = await run();
     const path = await fresh();
     for (const phases of [3, 9, 16]) {
       const child = startSmall(path, { config, isBranched: true, slowMs: 2 });
