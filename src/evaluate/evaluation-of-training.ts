@@ -14,6 +14,7 @@ import { configDigest } from './run-config.ts';
 import { runFiles } from './run-files.ts';
 import { averages } from './run-metadata.ts';
 import { figures } from './summary.ts';
+import { unpackInt32 } from '../schemas/packed-array.ts';
 import type { TrainingEvaluation } from './training-evaluation.ts';
 
 export interface EvaluationRun {
@@ -91,9 +92,27 @@ function resultOf<R extends Row>(trajectory: WireTrajectory, row: R, { environme
     turn_format: environment.turnFormat,
     scored_with: error === null ? 1 : 0,
     generations: [],
+    ...branchesOf(trajectory),
   };
   const further = Object.entries(metrics).filter(([name]) => !(name in columns));
   return { ...columns, ...Object.fromEntries(further) };
+}
+
+/** What the file knows of them: where each left another, and its texts. None if it is not known which texts are whose. */
+function branchesOf({ branches = [], segments, targets, thinned }: WireTrajectory): Pick<WireResult, 'branches'> {
+  if (branches.reduce((sum, branch) => sum + (branch.segments ?? NaN), 0) !== segments.length || branches.length === 0) return {};
+  const sampled = unpackInt32(targets) ?? [];
+  let end = 0;
+  const columns = branches.map(({ length, parent, fork = null, segments: own, prompt_length: _, ...ownColumns }, i) => {
+    const [start] = [end, (end += length)];
+    return {
+      ...{ parent, fork, segments: own!, generations: 0, ...ownColumns },
+      tokens: thinned === true ? null : length,
+      sampled_tokens: thinned === true ? null : sampled.filter((at) => at >= start && at < end).length,
+      ...(i === 0 ? {} : { begins_with: null, prompt: [] }),
+    };
+  });
+  return { branches: columns };
 }
 
 function errorColumns({ type, message, phase = 'unknown' }: NonNullable<WireTrajectory['error']>) {

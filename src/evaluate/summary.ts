@@ -65,11 +65,18 @@ export function sampleTranscript(result: WireResult | null, asked: WireAskedLine
     rolloutIndex: result.rollout_index,
     prompt: result.prompt.map(({ role, content, parts }) => ({ role, content: shownText(content, parts) })),
     segments: result.segments,
+    ...branchesOf(result),
     answer: result.answer ?? result.info ?? null,
     ...(asked === null ? {} : { asked: asked.map(({ role, text }) => ({ role, text })) }),
     reward: result.reward,
     stopCondition: result.stop_condition,
   };
+}
+
+/** None if the segments are texts that an agent gave: they belong to no branch. */
+function branchesOf({ branches = [] }: WireResult): Pick<SampleTranscript, 'branches'> {
+  if (branches.length < 2 || branches.some(({ played }) => played !== undefined)) return {};
+  return { branches: branches.map(({ segments, role, parent, fork }) => ({ segments, parent, fork, ...(role === undefined ? {} : { role }) })) };
 }
 
 /** The text of a recorded message, with a mark for each image. */

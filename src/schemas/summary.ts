@@ -13,6 +13,15 @@ export interface Estimate {
   readonly n: number;
 }
 
+interface TranscriptBranch {
+  readonly segments: number;
+  /** Absent if the agent named none. */
+  readonly role?: string;
+  /** The branch that it left; null for the first, and for one that shares no turn with another. */
+  readonly parent: number | null;
+  readonly fork: { readonly kind: string; readonly at: number; readonly difference: string } | null;
+}
+
 /** One rollout as text, for reading. */
 export interface SampleTranscript {
   readonly exampleId: string | number;
@@ -21,6 +30,8 @@ export interface SampleTranscript {
   readonly prompt: readonly { readonly role: string; readonly content: string }[];
   /** Segments after the prompt, in order; raw text that may hold control characters. */
   readonly segments: readonly { readonly kind: string; readonly text: string }[];
+  /** The branches of an agent's rollout, in order, with the number of segments of each; absent if it has one. */
+  readonly branches?: readonly TranscriptBranch[];
   readonly answer: unknown;
   /** Replies of the models by role (generator, judge, …), in the order of the calls; absent if the environment calls none. */
   readonly asked?: readonly { readonly role: string; readonly text: string }[];

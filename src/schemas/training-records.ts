@@ -29,7 +29,12 @@ const BranchSchema = object(
     prompt_length: count,
     parent: branchPlace.parent,
   },
-  { fork, ...ownOfBranch },
+  {
+    fork,
+    /** Its part of the rollout's segments; absent if they are texts that an agent gave. */
+    segments: count,
+    ...ownOfBranch,
+  },
 );
 export type WireTrajectoryBranch = XStatic<typeof BranchSchema>;
 

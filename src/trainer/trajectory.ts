@@ -4,7 +4,7 @@ import type { Fork } from '../agents/message-graph.ts';
 import type { PlacedImage } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import { ONLY_ROLE, reasonOf } from '../rollouts/rollout-columns.ts';
-import { type Branch, type Rollout, type RolloutError, type RolloutFacts, UNPLAYED } from '../rollouts/rollout.ts';
+import { type Rollout, type RolloutError, type RolloutFacts, UNPLAYED } from '../rollouts/rollout.ts';
 import { turnsOfGenerations } from '../rollouts/turns-of-generations.ts';
 import type { WireTurns } from '../schemas/turn-columns.ts';
 
@@ -57,6 +57,8 @@ export interface TrajectoryBranch {
   readonly parent: number | null;
   /** Where and why its messages left those of another. @default not known, or it is the first */
   readonly fork?: Fork;
+  /** Its part of the trajectory's segments. @default not known */
+  readonly segments?: number;
   /** @default the trajectory's */
   readonly role?: string;
   /** @default the trajectory's */
@@ -71,7 +73,7 @@ export interface TrajectoryBranch {
  */
 export function trajectoryOf(rollout: Rollout, role = rollout.role ?? POLICY_ROLE): Trajectory & { readonly logProbs: Float64Array } {
   const { rolloutId, groupId, index, task, branches, error, stop, isTruncated, isCut, turns, usage } = rollout;
-  const { version, ...sampled } = sampledTokens(branches, rollout.policy.version);
+  const { version, ...sampled } = sampledTokens(rollout);
   if (error === null && branches.every(({ tokens }) => tokens === null)) {
     throw new TrainingError(
       `Rollout ${rolloutId} has no token ids and log-probs; train with a policy client that samples by token ids (vLLM's /v1/completions)`,
@@ -180,7 +182,9 @@ type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'vers
   readonly logProbs: Float64Array;
 };
 
-function sampledTokens(branches: readonly Branch[], leased: number): SampledTokens {
+function sampledTokens({ branches, segments: written, policy: { version: leased } }: Rollout): SampledTokens {
+  // Segments may be texts that an agent gave to be scored.
+  const isPlayed = branches.flatMap(({ segments }) => segments).every((segment, i) => segment === written[i]);
   const parts = branches.flatMap((branch) => (branch.tokens === null ? [] : [{ ...branch, tokens: branch.tokens }]));
   const ids = new Int32Array(parts.reduce((sum, { tokens }) => sum + tokens.length, 0));
   const count = parts.reduce((sum, { tokens }) => sum + tokens.sampledLength, 0);
@@ -188,7 +192,7 @@ function sampledTokens(branches: readonly Branch[], leased: number): SampledToke
   const images: PlacedImage[] = [];
   const placed: TrajectoryBranch[] = [];
   let [start, next] = [0, 0];
-  for (const { tokens, parent, fork, role, reward, endsLast } of parts) {
+  for (const { tokens, parent, fork, segments, role, reward, endsLast } of parts) {
     ids.set(tokens.ids, start);
     const everyLogProb = tokens.logProbs;
     for (const { start: from, end, version } of tokens.segments.filter(({ kind }) => kind === 'model')) {
@@ -201,6 +205,7 @@ function sampledTokens(branches: readonly Branch[], leased: number): SampledToke
     for (const image of tokens.images) images.push({ ...image, offset: start + image.offset });
     const own = {
       ...(fork === null ? {} : { fork }),
+      ...(isPlayed ? { segments: segments.length } : {}),
       ...(role === undefined ? {} : { role }),
       ...(reward === undefined ? {} : { reward }),
       ...(endsLast === undefined ? {} : { endsLast }),

@@ -40,6 +40,16 @@ const failed = {
   error: { type: 'PolicyError', message: 'gone', retryable: true, source: 'policy' },
 };
 
+const fork = { kind: 'history', at: 1, difference: 'message 1 (user) was "x" and is "y" from character 0 on' };
+const branched: Partial<WireTrajectory> = {
+  segments: ['Rome', 'Paris'].map((answer) => ({ kind: 'model', text: `<answer>${answer}</answer>` })),
+  branches: [
+    { length: 0, prompt_length: 0, parent: null, segments: 1 },
+    { length: 0, prompt_length: 0, parent: 0, fork, segments: 1, role: 'writer' },
+  ],
+  thinned: true,
+};
+
 function trainedFolder(): EvalFolder {
   const folder = new EvalFolder();
   folder.file('t/config.toml', 'seed = 4\n[environment]\nid = "capitals"\n[environment.args]\nrows = 5\n[rollouts]\ntemperature = 0.5\n');
@@ -53,7 +63,7 @@ function trainedFolder(): EvalFolder {
   folder.file('t/evaluations/step-000000.jsonl', text(...early, { complete: true, step: 0, attempts: 2, rollouts: 8 }));
   const late = [
     trajectory(3, 1, 'Rome', failed),
-    ...rows.flatMap((row) => [trajectory(row, 0, 'Paris'), trajectory(row, 1, row === 3 ? 'Rome' : 'Paris')]),
+    ...rows.flatMap((row) => [trajectory(row, 0, 'Paris', row === 0 ? branched : {}), trajectory(row, 1, row === 3 ? 'Rome' : 'Paris')]),
   ];
   folder.file('t/evaluations/step-000010.jsonl', text(...late, '{"rollout_id":"c'));
   folder.file('t/evaluations/step-000020.jsonl', text(trajectory(0, 0, 'Paris'), trajectory(1, 0, 'Paris', failed), trajectory(9, 0, 'Paris')));
@@ -102,6 +112,14 @@ describe('an evaluation of a training run', { timeout: 60_000 }, () => {
     const lines = readFileSync(join(folder.path, 't-step-000010-scored/results.jsonl'), 'utf8').trimEnd().split('\n');
     const results = lines.map((line) => JSON.parse(line) as WireResult);
     expect(results.map(({ rollout_id: id, reward }) => [id, reward])).toContainEqual(['c3/1', 0]);
+    const counts = { segments: 1, generations: 0, tokens: null, sampled_tokens: null };
+    expect(results.find(({ branches }) => branches !== undefined)).toMatchObject({
+      rollout_id: 'c0/0',
+      branches: [
+        { ...counts, parent: null, fork: null },
+        { ...counts, parent: 0, fork, role: 'writer' },
+      ],
+    });
     expect(results[0]).toMatchObject({ example_id: 'c3', answer: 'Paris', segments: [{ kind: 'model' }], metrics: { double: 0 } });
     const metadata = JSON.parse(readFileSync(join(folder.path, 't-step-000010-scored/metadata.json'), 'utf8')) as WireMetadata;
     expect(metadata).toMatchObject({

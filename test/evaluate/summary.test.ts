@@ -178,4 +178,17 @@ describe('sampleTranscript', () => {
       { role: 'user', content: 'Which <image> is it?' },
     ]);
   });
+
+  it('has the branches with their numbers of segments, unless the segments are texts that an agent gave', () => {
+    const branch = { parent: null, fork: null, generations: 1, tokens: 4, sampled_tokens: 1, segments: 1 };
+    const second = { ...branch, parent: 0, fork: { kind: 'system', at: 0, difference: 'another' }, role: 'writer', begins_with: null, prompt: [] };
+    const result = (branches: readonly object[]) =>
+      sampleTranscript({ example_id: 1, rollout_index: 0, prompt: [], segments: [], reward: 1, stop_condition: 'completed', branches } as never)!;
+    expect(result([branch, second]).branches).toEqual([
+      { parent: null, fork: null, segments: 1 },
+      { parent: 0, fork: second.fork, segments: 1, role: 'writer' },
+    ]);
+    expect(result([branch])).not.toHaveProperty('branches');
+    expect(result([branch, { ...second, played: { segments: [], completion: [] } }])).not.toHaveProperty('branches');
+  });
 });

@@ -1,4 +1,5 @@
 /** Renders one rollout as lines: the text of each author in order, trimmed unless the full text is requested. */
+import { branchPlace, branchReason } from '../../core/branch-text.ts';
 import type { SampleTranscript } from '../../schemas/summary.ts';
 import { valueText } from '../text/number-text.ts';
 import type { Paint } from '../text/paint.ts';
@@ -30,14 +31,36 @@ export function renderTranscript(sample: SampleTranscript, { columns, paint, ful
     `row ${escapeControls(String(sample.exampleId))}, rollout ${sample.rolloutIndex + 1}`,
     sample.reward === null ? 'no reward' : `reward ${valueText(sample.reward)}`,
     ...(sample.stopCondition === null ? [] : [escapeControls(sample.stopCondition)]),
+    ...(sample.branches === undefined ? [] : [`${sample.branches.length} branches`]),
   ];
   return [
     `${paint('bold', title)}  ${paint('dim', clip(facts.join(', '), columns - title.length - 2))}`,
     ...sample.prompt.flatMap(({ role, content }) => block(role, content, LINES.prompt)),
-    ...sample.segments.flatMap(({ kind, text }) => block(kind, text, kind === 'model' ? LINES.model : LINES.observation)),
+    ...parts(sample).flatMap(({ headline, segments }) => [
+      ...(headline === null ? [] : wrap(escapeControls(headline), columns - 2).map((line) => `  ${paint('bold', line)}`)),
+      ...segments.flatMap(({ kind, text }) => block(kind, text, kind === 'model' ? LINES.model : LINES.observation)),
+    ]),
     ...repliesBeside(sample).flatMap(({ role, text }) => block(role, text, LINES.prompt)),
     ...(sample.answer === null || sample.answer === undefined ? [] : block('reference', answerText(sample.answer), LINES.prompt)),
   ];
+}
+
+interface Part {
+  readonly headline: string | null;
+  readonly segments: SampleTranscript['segments'];
+}
+
+/** The segments of each branch, under where and why it began; those of a rollout of one sequence have no headline. */
+function parts({ segments, branches }: SampleTranscript): readonly Part[] {
+  if (branches === undefined) return [{ headline: null, segments }];
+  let at = 0;
+  return branches.map(({ segments: count, role, parent, fork }, i) => {
+    const place = branchPlace({ parent, fork });
+    const reason = i === 0 && fork === null ? null : branchReason(fork);
+    const why = [role, reason, place].filter((part) => part !== undefined && part !== null).join(', ');
+    const rest = i === branches.length - 1 ? segments.length : at + count;
+    return { headline: `branch ${i}${why === '' ? '' : `: ${why}`}`, segments: segments.slice(at, (at = rest)) };
+  });
 }
 
 /** Replies of models by role, without those that an observation already quotes between its tags, such as a refiner's. */

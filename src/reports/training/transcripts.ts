@@ -166,12 +166,19 @@ function lines(title: string, row: Row, rollout: Shown, { isWhole, ...look }: Lo
     rolloutIndex: rollout.index,
     prompt: isWhole ? row.prompt.map(({ role, content }) => ({ role, content: markedText(content) })) : [],
     segments: rollout.segments,
+    ...branchesOf(rollout),
     asked: rollout.asked ?? [],
     answer: row.answer ?? row.info ?? null,
     reward: rollout.reward,
     stopCondition: rollout.stop,
   };
   return renderTranscript(sample, { ...look, title });
+}
+
+/** None if it is not known which of the segments are whose. */
+function branchesOf({ branches, segments }: Trajectory): Pick<SampleTranscript, 'branches'> {
+  const shown = branches?.map(({ parent, fork = null, role, segments: own = NaN }) => ({ parent, fork, segments: own, ...(role && { role }) }));
+  return shown?.reduce((sum, branch) => sum + branch.segments, 0) === segments.length ? { branches: shown } : {};
 }
 
 function titleAt(step: number): string {

@@ -41,19 +41,20 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
 }
 
 function branchColumns(branch: TrajectoryBranch, redact: (text: string) => string): WireTrajectoryBranch {
-  const { start, end, promptLength, parent, fork, ...own } = branch;
+  const { start, end, promptLength, parent, fork, segments, ...own } = branch;
   const why = fork === undefined ? {} : { fork: { ...fork, difference: redact(fork.difference) } };
-  return { length: end - start, prompt_length: promptLength, parent, ...why, ...ownColumns(own) };
+  return { length: end - start, prompt_length: promptLength, parent, ...why, ...(segments === undefined ? {} : { segments }), ...ownColumns(own) };
 }
 
 function branchesOf(wire: readonly WireTrajectoryBranch[]): readonly TrajectoryBranch[] {
   let end = 0;
-  return wire.map(({ length, prompt_length: promptLength, parent, fork, ...own }) => ({
+  return wire.map(({ length, prompt_length: promptLength, parent, fork, segments, ...own }) => ({
     start: end,
     end: (end += length),
     promptLength,
     parent,
     ...(fork === undefined ? {} : { fork: forkOf(fork)! }),
+    ...(segments === undefined ? {} : { segments }),
     ...ownOfColumns(own),
   }));
 }

@@ -49,4 +49,26 @@ describe('renderTranscript', () => {
     expect(lines.slice(-3)).toEqual(['  generator    Ada Lee', '  judge        {"score": 1}', '  reference    Ada Lee']);
     expect(lines.filter((line) => line.includes('refiner'))).toEqual([]);
   });
+
+  it('puts a headline before each branch: which it is, and where and why it left another', () => {
+    const segments = ['a', 'b', 'c', 'd'].map((text, i) => ({ kind: i === 2 ? 'observation' : 'model', text }));
+    const difference = 'message 1 (user) was "x" and is "y" from character 0 on';
+    const branches = [
+      { segments: 1, parent: null, fork: null },
+      { segments: 0, parent: null, fork: { kind: 'system', at: 0, difference: 'message 0 (system) was another\u001b[2J' }, role: 'writer' },
+      { segments: 3, parent: 0, fork: { kind: 'history', at: 1, difference } },
+    ];
+    const lines = renderTranscript({ ...sample, segments, branches, answer: null }, { columns: 200, paint: noPaint, full: false });
+    expect(lines).toEqual([
+      'One rollout  row a, rollout 1, reward 1, completed, 3 branches',
+      '  branch 0',
+      '  model        a',
+      expect.stringMatching(/^ {2}branch 1: writer, another system prompt, began anew: message 0 \(system\) was another\S+$/),
+      `  branch 2: its history was rewritten, left branch 0 after 1 message: ${difference}`,
+      '  model        b',
+      '  observation  c',
+      '  model        d',
+    ]);
+    expect(lines.join('')).not.toContain('\u001b');
+  });
 });

@@ -7,6 +7,7 @@ import { noPaint } from '../../../src/reports/text/paint.ts';
 import { Dataset } from '../../../src/core/dataset.ts';
 import { trainingPaths } from '../../../src/trainer/records/training-directory.ts';
 import { trajectoryRecord } from '../../../src/trainer/records/trajectory-record.ts';
+import { branched } from '../../trainer/branched-trajectory.ts';
 import { trajectory } from '../../trainer/some-trajectories.ts';
 
 const ROWS = ['a', 'b', 'c'].map((id) => ({ exampleId: id, prompt: [{ role: 'user' as const, content: `Who is ${id}?` }], answer: `It is ${id}.` }));
@@ -59,6 +60,21 @@ describe('Transcripts', () => {
     for (const part of ['Before training', 'b at 0', 'After 4 steps', 'b at 4', 'It is b.']) expect(kept).toContain(part);
     expect(kept).toMatch(/^name +a night\n\nBefore training/);
     expect(kept.match(/words/g)).toHaveLength(600);
+  });
+
+  it('show where each branch of an agent began', async () => {
+    const fork = { kind: 'history', at: 1, difference: 'message 1 (user) was "x" and is "y" from character 0 on' } as const;
+    for (const step of [0, 2]) {
+      const made = branched('a/0', [{ sampled: [-1] }, { sampled: [-1], parent: 0 }]);
+      const branches = made.branches!.map((branch, i) => ({ ...branch, segments: 1, ...(i > 0 && { fork }) }));
+      appendFileSync(
+        join(folder, `evaluations/step-00000${step}.jsonl`),
+        `${JSON.stringify(trajectoryRecord({ ...made, reward: 0, branches }, (text) => text))}\n`,
+      );
+    }
+    const kept = readFileSync((await open().finish())!, 'utf8');
+    expect(kept).toContain('  branch 0\n  model        turn 0\n  branch 1: its history was rewritten, left branch 0 after 1 message: message 1');
+    expect(kept).toContain('\n  model        turn 1\n');
   });
 
   it('show both at the end where the first evaluation was that of an earlier process', async () => {

@@ -1,5 +1,6 @@
 /** The sequences of an agent's rollout as a tree: where each left another, and why. */
 import type { VNode } from 'preact';
+import { branchPlace, branchReason } from '../../../src/core/branch-text.ts';
 import type { Message, Part, RolloutBranch } from '../../../src/viewing/view-wire.ts';
 import { formatCount, formatReward } from '../figures/numbers.ts';
 import type { Route } from '../route/route.ts';
@@ -11,14 +12,6 @@ import { LongText } from '../text/long-text.tsx';
 const MOST_DEPTH = 6;
 const INDENT_REM = 1.1;
 
-const REASONS: Readonly<Record<string, string>> = {
-  tools: 'other tools',
-  system: 'another system prompt',
-  history: 'its history was rewritten',
-  retry: 'an old request was asked again',
-  sample: 'one of several answers',
-};
-
 interface BranchesProps {
   readonly branches: readonly RolloutBranch[];
   readonly selected: number;
@@ -26,7 +19,8 @@ interface BranchesProps {
 }
 
 export function Branches({ branches, selected, route }: BranchesProps): VNode {
-  const { fork, parent, tools } = branches[selected]!;
+  const { tools } = branches[selected]!;
+  const place = branchPlace(branches[selected]!);
   return (
     <nav class="branches" aria-label="Branches">
       <h2>
@@ -45,10 +39,9 @@ export function Branches({ branches, selected, route }: BranchesProps): VNode {
           </li>
         ))}
       </ol>
-      {fork !== null && (
+      {place !== null && (
         <div class="branch-why">
-          Branch {selected} {parent === null ? 'began anew' : `left branch ${parent}`}
-          {fork.at > 0 && ` after ${formatCount(fork.at)} ${fork.at === 1 ? 'message' : 'messages'}`}: <LongText text={fork.difference} />
+          <LongText text={`Branch ${selected} ${place}`} />
         </div>
       )}
       {tools !== null && (
@@ -61,7 +54,6 @@ export function Branches({ branches, selected, route }: BranchesProps): VNode {
 }
 
 function Reason({ branch: { fork, role }, index }: { readonly branch: RolloutBranch; readonly index: number }): VNode {
-  const kind = fork?.kind;
   return (
     <>
       {role !== null && (
@@ -69,7 +61,7 @@ function Reason({ branch: { fork, role }, index }: { readonly branch: RolloutBra
           <Label text={role} />{' '}
         </strong>
       )}
-      {kind === undefined ? index === 0 ? 'the first' : role === null && 'another sequence' : <Label text={REASONS[kind] ?? kind} />}
+      {fork === null && index === 0 ? 'the first' : (fork !== null || role === null) && <Label text={branchReason(fork)} />}
     </>
   );
 }
