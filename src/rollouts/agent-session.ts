@@ -11,6 +11,7 @@ import type { StopCondition } from '../core/environment.ts';
 import { NumericPolicyError, PromptTooLongError, thrownText } from '../core/errors.ts';
 import type { Models } from '../core/model.ts';
 import type { Sampling } from '../core/sampling.ts';
+import { TokenBudget } from './token-budget.ts';
 import type { AgentNode, SampledAgentTurn, TurnSampler } from './agent-turns.ts';
 import { askRole } from './ask-role.ts';
 
@@ -24,6 +25,8 @@ export interface AgentSessionOptions {
   readonly overridesSampling: boolean;
   /** Tokens of the policy in the whole rollout. */
   readonly completionTokens: number;
+  /** Most tokens of one turn. @default only the budget's */
+  readonly turnTokens?: number;
   /** Most turns of the policy in the whole rollout, from 1 up. */
   readonly maxTurns: number;
   /** Ends with the rollout. */
@@ -60,13 +63,14 @@ export class AgentSession {
   turns = 0;
   readonly #options: AgentSessionOptions;
   readonly #stopped = new AbortController();
-  #left: number;
+  readonly #budget: TokenBudget;
+  /** Turns that were answered or are being sampled. */
   #begun = 0;
   #events = 0;
 
   constructor(options: AgentSessionOptions) {
     this.#options = options;
-    this.#left = options.completionTokens;
+    this.#budget = new TokenBudget(options.completionTokens);
   }
 
   /**
@@ -105,7 +109,7 @@ export class AgentSession {
 
   #assertOpen(): void {
     if (this.ended === null && this.#options.signal.aborted) this.ended = 'timeout_reached';
-    if (this.ended === null && this.#left <= 0) this.ended = 'max_total_completion_tokens_reached';
+    if (this.ended === null && this.#budget.isSpent) this.ended = 'max_total_completion_tokens_reached';
     if (this.ended === null && this.#begun >= this.#options.maxTurns) this.ended = 'max_turns_reached';
     if (this.ended !== null) throw this.#refusal();
   }
@@ -148,17 +152,11 @@ export class AgentSession {
   }
 
   async #sample(place: AgentNode, ordinal: number): Promise<SampledAgentTurn> {
-    const { sampler } = this.#options;
     const turn = place.turn!;
     const node = place.parent!;
     const { signal } = this.#stopped;
     try {
-      const sampling = this.#sampling(turn.request.settings);
-      const answer = await untilAborted(
-        sampler.sample(place, { ordinal, sampling, isTrained: this.#options.overridesSampling, mostTokens: this.#left, signal }),
-        signal,
-      );
-      this.#left -= answer.usage.completionTokens;
+      const answer = await this.#withinBudget(place, ordinal);
       turn.answer = answer;
       turn.ended = this.#events++;
       this.turns += 1;
@@ -166,10 +164,30 @@ export class AgentSession {
       return answer;
     } catch (error) {
       node.turns.splice(node.turns.indexOf(place), 1);
+      this.#begun -= 1;
       if (signal.aborted) throw this.#refusal();
       if (error instanceof AgentRefusal) throw error;
       this.failures.set(node, error);
       throw policyRefusal(error);
+    }
+  }
+
+  async #withinBudget(place: AgentNode, ordinal: number): Promise<SampledAgentTurn> {
+    const { sampler, overridesSampling: isTrained, turnTokens = Infinity } = this.#options;
+    const { settings } = place.turn!.request;
+    const { signal } = this.#stopped;
+    const mostTokens = await untilAborted(this.#budget.take(Math.min(turnTokens, settings.maxTokens ?? Infinity)), signal);
+    let written = 0;
+    try {
+      if (mostTokens === 0) throw this.#refusalOf('max_total_completion_tokens_reached');
+      const answer = await untilAborted(
+        sampler.sample(place, { ordinal, sampling: this.#sampling(settings), isTrained, mostTokens, signal }),
+        signal,
+      );
+      written = answer.usage.completionTokens;
+      return answer;
+    } finally {
+      this.#budget.give(mostTokens, written);
     }
   }
 

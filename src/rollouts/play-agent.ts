@@ -49,6 +49,8 @@ export interface PlayAgentOptions<R extends Row> {
   readonly models?: RolloutModels;
   /** Aborted with a TimeoutError when the rollout's deadline passes, with anything else when the run is cancelled. */
   readonly signal: AbortSignal;
+  /** Called before the agent asks, with what tells at any time what was played until then; its stop condition is `open` while the agent may go on. */
+  readonly onOpen?: (soFar: () => Played) => void;
 }
 
 /** Throws CancelledError when the run is cancelled meanwhile. */
@@ -74,17 +76,25 @@ async function playAlone<R extends Row>({ environment, row, random, models, sign
 }
 
 async function playAsking<R extends Row>(options: PlayAgentOptions<R>, asked: AskedPolicy): Promise<Played> {
-  const { environment, row, random, models, signal } = options;
+  const { environment, row, random, models, signal, onOpen } = options;
   const record = new Recorder(row.prompt, environment.turnFormat, 'environment');
+  const scale = asked.capabilities.lengthScale ?? 1;
   const session = new AgentSession({
     sampler: samplerOf(asked, { limits: environment.limits, readsThoughts: readsThoughts(environment.rubric, row) }),
     models: models?.models ?? {},
     sampling: asked.sampling,
     overridesSampling: asked.overridesSampling,
-    completionTokens: (environment.limits.completionTokens ?? Infinity) * (asked.capabilities.lengthScale ?? 1),
+    completionTokens: (environment.limits.completionTokens ?? Infinity) * scale,
+    turnTokens: asked.maxTokens ?? environment.limits.responseTokens * scale,
     maxTurns: environment.maxTurns ?? Infinity,
     signal,
   });
+  const finished = (own: Recorder) => {
+    own.branches = branchesOf(session);
+    own.unhonoured = [...session.unhonoured];
+    return own.finish(asked.lease.policy, models?.asked ?? []);
+  };
+  onOpen?.(() => finished(Object.assign(new Recorder(row.prompt, environment.turnFormat, 'environment'), { stop: session.ended ?? 'open' })));
   try {
     using open = policyOfRollout(session, { name: asked.lease.policy.model, gateway: asked.gateway });
     const playing = environment.play!(row, { random, models: models?.models ?? {}, policy: open.policy, signal });
@@ -98,9 +108,7 @@ async function playAsking<R extends Row>(options: PlayAgentOptions<R>, asked: As
     failed(error, { session, record, environment, signal });
   }
   session.end(record.stop);
-  record.branches = branchesOf(session);
-  record.unhonoured = [...session.unhonoured];
-  return record.finish(asked.lease.policy, models?.asked ?? []);
+  return finished(record);
 }
 
 interface Failing {

@@ -283,4 +283,30 @@ describe('an agent', () => {
       ],
     ]);
   });
+
+  it('never exceeds its budget of tokens by requests at the same time, and refuses none while a token is left', async () => {
+    const environment = agent(
+      async ({ policy }) => ({ answer: (await Promise.all(['a', 'b', 'c'].map((text) => say(policy, asked(text))))).join(' ') }),
+      { limits: { responseTokens: 2, completionTokens: 4 } },
+    );
+    // Of a script, a token of a limit is five characters.
+    const rollout = await play(environment, () => 'abcdefgh');
+    expect(rollout).toMatchObject({ error: null, usage: { outputTokens: 20 }, turns: 3 });
+  });
+
+  it('counts no turn at which the policy failed: the agent may ask again', async () => {
+    const environment = agent(
+      async ({ policy }) => {
+        await say(policy, asked('a')).catch(() => {});
+        return { answer: await say(policy, asked('a')) };
+      },
+      { maxTurns: 1 },
+    );
+    let failures = 0;
+    const turns: Turns = () => {
+      if (failures++ === 0) throw new PolicyError('busy');
+      return 'grey';
+    };
+    expect(await play(environment, turns)).toMatchObject({ error: null, turns: 1, state: { answer: 'grey' } });
+  });
 });

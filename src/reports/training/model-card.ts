@@ -30,6 +30,8 @@ export interface CardFacts {
   readonly which: string;
   /** The mean reward of this adapter itself on rows that were not trained on, and the rollouts that it leaves out; null if it was never evaluated. */
   readonly figure: { readonly name: string; readonly value: number; readonly leftOut: string | null } | null;
+  /** Says how many branches the rollouts of an agent had and which were trained on, in one paragraph; null if each had one. */
+  readonly branches: string | null;
   /** Says that the policy of the run collapsed, in one paragraph; null if it did not. */
   readonly collapsed: string | null;
   /** Settings that changed during the training, each with the steps of its values. */
@@ -46,7 +48,7 @@ export interface CardFacts {
 const MOST_ROWS = 12;
 
 export function modelCard(facts: CardFacts): string {
-  const { name, base, packageVersion, trained, which, changed, command, collapsed, figure } = facts;
+  const { name, base, packageVersion, trained, which, branches, changed, command, collapsed, figure } = facts;
   const own = base.isBundled ? `${base.name}, the model that vf-search brings` : base.name;
   const link = base.hubId === null ? own : `[${base.hubId}](https://huggingface.co/${base.hubId})`;
   return [
@@ -56,6 +58,7 @@ export function modelCard(facts: CardFacts): string {
     '',
     `A LoRA adapter for ${link}, trained with vf-search ${packageVersion}: ${escaped(trained)}. ${which}`,
     '',
+    ...(branches === null ? [] : [escaped(branches), '']),
     ...(collapsed === null ? [] : [escaped(collapsed), '']),
     ...(figure === null || figure.leftOut === null ? [] : [`Its ${figure.name} of ${meanText(figure.value)} is the ${figure.leftOut}.`, '']),
     ...(changed.length === 0 ? [] : ['Settings changed during this training:', '', ...changed.map((text) => `- ${escaped(text)}`), '']),

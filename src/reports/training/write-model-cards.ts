@@ -101,6 +101,10 @@ function cardFacts({ step, what }: Which, options: DrawnCard): CardFacts {
     trained: escapeControls(trainedText({ ...published, environment }, { name: base.name, changed })),
     which: `It is ${what} after step ${step} of ${totalSteps(config)}.`,
     figure: value === null ? null : { name: heldOutTitle(evaluationLabel), value, leftOut: leftOutText(evaluatedRollouts(evaluation!)) },
+    branches: branchesText(
+      rows.filter((row) => row.kind === 'step' && row.step <= step),
+      config,
+    ),
     collapsed: collapsedText(rows, step),
     changed: changed.map((each) => escapeControls(changedText(each))),
     columns: columnsOf(
@@ -111,6 +115,21 @@ function cardFacts({ step, what }: Which, options: DrawnCard): CardFacts {
     command: shellCommand(['npx', 'vf-train', 'config.toml', ...(config.policy.baseUrl === null ? [] : ['--launch'])]),
   };
 }
+
+/** Only an agent leaves its conversation for another one. Null if every rollout was one sequence. */
+function branchesText(rows: readonly MetricsRow[], { algorithm: { branches } }: TrainingConfig): string | null {
+  const means = rows.flatMap((row) => metricValue(row, 'branches_mean') ?? []);
+  if (means.length === 0) return null;
+  // A step in which each rollout had one branch has no such figure.
+  const mean = (means.reduce((sum, value) => sum + value, 0) + rows.length - means.length) / rows.length;
+  return `The rollouts are those of an agent, with ${meanText(mean)} branches on average. ${TRAINED_BRANCHES[branches]} (algorithm.branches = "${branches}").`;
+}
+
+const TRAINED_BRANCHES: Readonly<Record<TrainingConfig['algorithm']['branches'], string>> = {
+  all: 'All of them were trained on',
+  longest: 'Of each rollout, only the branch in which the policy wrote the most tokens was trained on',
+  last: 'Of each rollout, only the branch with its last turn was trained on',
+};
 
 /** Of an environment that was given by its path, the last part: `toy` for `./tasks/toy.ts`. */
 function environmentName(id: string): string {

@@ -67,6 +67,7 @@ export const ServedRolloutSchema = closed(
     /** The prompt, then everything that followed. */
     messages: listOf(wireMessageSchema),
     ...optionalColumns,
+    ...optionalTokenColumns,
     ...turnColumns,
     /** The own reward of the first of several branches, if the environment gives one. */
     branch_reward: number,

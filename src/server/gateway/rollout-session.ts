@@ -38,6 +38,7 @@ export class RolloutSession {
   readonly #stopped = new AbortController();
   readonly #playing: Promise<Played>;
   #played: Played | null = null;
+  #soFar: (() => Played) | null = null;
 
   constructor(options: RolloutSessionOptions) {
     const { id, request, timeoutMs } = options;
@@ -59,13 +60,19 @@ export class RolloutSession {
     return Promise.race([this.#opened.promise, failed]);
   }
 
-  /** Null while the agent may ask. */
+  /** True while the agent may ask. */
+  get isOpen(): boolean {
+    return this.#played === null;
+  }
+
+  /** What was played, until now if it is open; null before the agent has its address. */
   get rollout(): Rollout | null {
-    if (this.#played === null) return null;
+    const played = this.#played ?? this.#soFar?.() ?? null;
+    if (played === null) return null;
     const { id, request } = this.#options;
-    const error = worded(this.#played.error);
+    const error = worded(played.error);
     return {
-      ...this.#played,
+      ...played,
       error,
       row: this.#row,
       rolloutId: id,
@@ -120,6 +127,7 @@ export class RolloutSession {
       row: this.#row,
       random,
       signal,
+      onOpen: (soFar) => (this.#soFar = soFar),
       asked: {
         lease,
         another: () => take(lease),

@@ -54,7 +54,7 @@ export class RolloutSessions {
     }
   }
 
-  /** Its rollout is null while the agent may ask. */
+  /** Its rollout so far while the agent may ask. */
   view(id: string): object {
     return this.#written(this.#session(id));
   }
@@ -94,19 +94,20 @@ export class RolloutSessions {
   /** The oldest that has ended gives its place. */
   #makeRoom(most: number): void {
     if (this.#sessions.size < most) return;
-    const ended = [...this.#sessions.values()].find(({ rollout }) => rollout !== null);
+    const ended = [...this.#sessions.values()].find(({ isOpen }) => !isOpen);
     if (ended === undefined)
       throw new EnvironmentRefusal(503, `${most} sessions are open, which is the most (--max-sessions). End one, or try again later.`);
     this.#sessions.delete(ended.id);
   }
 
-  #written({ id, rollout, sampling, maxTokens }: RolloutSession): object {
+  #written({ id, isOpen, rollout, sampling, maxTokens }: RolloutSession): object {
     const { client, redact } = this.#options;
-    if (rollout === null) return { session_id: id, status: 'open', rollout: null };
+    const status = isOpen ? 'open' : 'ended';
+    if (rollout === null) return { session_id: id, status, rollout };
     const columns = samplingColumns({ ...sampling, maxTokens });
     return {
       session_id: id,
-      status: 'ended',
+      status,
       rollout: servedRollout(rollout, { capabilities: client.capabilities, sampling: columns, redact, withMessages: true }),
     };
   }

@@ -17,6 +17,7 @@ const FACTS: CardFacts = {
   trained: 'Qwen2.5-3B to play search-r1 on my_questions: GRPO on a LoRA of rank 16, 4 steps of 64 × 8 rollouts, lr 4e-5',
   which: 'It is the adapter after step 4 of 4.',
   figure: { name: 'held-out reward', value: 0.75, leftOut: null },
+  branches: null,
   collapsed: null,
   changed: [],
   columns: [

@@ -138,4 +138,22 @@ describe('writeModelCards', () => {
     expect(cardIn(adapter)).toContain('[Qwen/Qwen3-0.6B](https://huggingface.co/Qwen/Qwen3-0.6B)');
     expect(configIn(adapter)).toMatch(/retriever = "URL"/);
   });
+
+  it.each([
+    ['all', 'All of them were trained on'],
+    ['last', 'Of each rollout, only the branch with its last turn was trained on'],
+  ] as const)('says how many branches an agent had, and which were trained on: %s', async (branches, text) => {
+    const adapter = place('checkpoints/step-000020/adapter');
+    const common = options({ adapter });
+    const algorithm = { ...common.config.algorithm, branches };
+    const steps = common.rows.filter(({ kind, step }) => kind === 'step' && step <= 20).length;
+    await writeModelCards(common);
+    expect(cardIn(adapter)).not.toContain('branches');
+    const rows = common.rows.map((row) => (row.kind === 'step' && row.step > 1 ? { ...row, values: { ...row.values, branches_mean: 3 } } : row));
+    await writeModelCards({ ...common, rows, config: { ...common.config, algorithm } });
+    const mean = (1 + (steps - 1) * 3) / steps;
+    expect(cardIn(adapter)).toContain(
+      `The rollouts are those of an agent, with ${mean.toFixed(3)} branches on average. ${text} (algorithm.branches = "${branches}").`,
+    );
+  });
 });

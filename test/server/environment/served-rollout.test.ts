@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ServedRolloutSchema } from '../../../src/schemas/environment-server/served-rollout.ts';
+import { TokenBuffer } from '../../../src/core/token-buffer.ts';
 import { parseWire } from '../../../src/schemas/results.ts';
 import { servedRollout } from '../../../src/server/environment/served-rollout.ts';
 import { branchedRollout } from '../../rollouts/branched-rollout.ts';
@@ -30,6 +31,16 @@ describe('servedRollout', () => {
     if (kind === 'chat') return;
     expect(all.map(({ token_ids: ids }) => ids)).toEqual(rollout.branches.map(({ tokens }) => [...tokens!.ids]));
     expect(all.map(({ loss_mask: mask }) => mask)).toEqual(rollout.branches.map(({ tokens }) => [...tokens!.mask]));
+  });
+
+  it('has the images of its tokens', async () => {
+    const rollout = await branchedRollout();
+    const tokens = new TokenBuffer();
+    const image = { sha256: 'a'.repeat(64), mediaType: 'image/png', width: 28, height: 28, offset: 1, length: 2 } as const;
+    tokens.appendGiven('prompt', Int32Array.of(1, 2, 2, 3), [image]);
+    const served = servedRollout({ ...rollout, branches: [{ ...rollout.branches[0]!, tokens }] }, options('tokens'));
+    expect(served).toMatchObject({ images: [{ offset: 1, length: 2 }] });
+    expect(parseWire(ServedRolloutSchema, JSON.stringify(served))).toEqual({ value: served });
   });
 
   it('has what an environment says of single branches', async () => {

@@ -56,15 +56,16 @@ describe('startSessionServer', () => {
     expect(await ask(session, ['hello'])).toBe('turn 1');
     expect(await ask(session, ['hello', 'turn 1', 'and?'])).toBe('turn 2');
     expect(await ask(session, ['something else'])).toBe('turn 1');
-    expect((await served.call('GET', `/sessions/${session.session_id}`)).body).toEqual({
-      session_id: session.session_id,
+    const { body: soFar } = await served.call('GET', `/sessions/${session.session_id}`);
+    expect(soFar).toMatchObject({
       status: 'open',
-      rollout: null,
+      rollout: { example_id: 'q1', reward: null, error: null, stop_condition: 'open', num_turns: 3, branches: [{ parent: null }] },
     });
     const { body } = await served.call('POST', `/sessions/${session.session_id}/reward`, { reward: 0.5 });
     const rollout = body.rollout!;
     const check = schemaCheck(ServedRolloutSchema);
-    expect(check(rollout) ? null : schemaProblem(check, 'The rollout')).toBeNull();
+    for (const each of [soFar.rollout, rollout]) expect(check(each) ? null : schemaProblem(check, 'The rollout')).toBeNull();
+    expect(rollout).toEqual({ ...soFar.rollout, reward: 0.5, stop_condition: 'completed' });
     expect(rollout).toMatchObject({
       example_id: 'q1',
       group_id: 'g',
