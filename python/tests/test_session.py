@@ -14,6 +14,7 @@ class Gateway(http.server.ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any, str | None]] = []
+        self.deletes_with = 200
         gateway = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -41,10 +42,13 @@ class Gateway(http.server.ThreadingHTTPServer):
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         if path == "/sessions":
             return 201, {"session_id": "s1", "model": "policy", "base_url": "http://x/s/1/v1", "api_key": "vf-1"}
+        if method == "DELETE" and self.deletes_with != 200:
+            return self.deletes_with, {"error": {"type": "NotFoundError", "message": "There is no session of this id."}}
         if path.endswith("/reward") and body["reward"] == 2:
             return 409, {"error": {"type": "ConflictError", "message": "The rollout failed."}}
         ended = path.endswith(("/end", "/reward"))
-        return 200, {"session_id": "s1", "status": "ended" if ended else "open", "rollout": {"reward": (body or {}).get("reward")} if ended else None}
+        rollout = {"reward": (body or {}).get("reward")} if ended else {"reward": None, "stop_condition": "open"}
+        return 200, {"session_id": "s1", "status": "ended" if ended else "open", "rollout": rollout}
 
     def __exit__(self, *given: Any) -> None:
         self.shutdown()
@@ -58,10 +62,25 @@ class SessionTest(unittest.TestCase):
             with vf_search.session(url, api_key="secret", example_id="q1", max_turns=3) as session:
                 self.assertEqual((session.model, session.base_url, session.api_key), ("policy", "http://x/s/1/v1", "vf-1"))
                 self.assertEqual(session.environment["ANTHROPIC_BASE_URL"], session.base_url)
-                self.assertIsNone(session.rollout)
+                self.assertTrue(session.is_open)
+                self.assertEqual(session.rollout, {"reward": None, "stop_condition": "open"})
                 self.assertEqual(session.end(), {"reward": None})
                 self.assertEqual(session.reward(0.5), {"reward": 0.5})
                 with self.assertRaisesRegex(vf_search.VfSearchError, "The rollout failed"):
                     session.reward(2)
             self.assertEqual([f"{method} {path}" for method, path, _, _ in gateway.asked][-1], "DELETE /sessions/s1")
             self.assertEqual(gateway.asked[0][2:], ({"example_id": "q1", "max_turns": 3}, "Bearer secret"))
+
+    def test_keeps_what_its_block_raised_and_takes_a_session_that_is_forgotten_for_deleted(self) -> None:
+        with Gateway() as gateway:
+            url = f"http://127.0.0.1:{gateway.server_port}"
+            gateway.deletes_with = 404
+            with vf_search.session(url):
+                pass
+            gateway.deletes_with = 500
+            with self.assertRaisesRegex(KeyError, "mine"), vf_search.session(url):
+                raise KeyError("mine")
+            with self.assertRaises(vf_search.VfSearchError), vf_search.session(url):
+                pass
+        with self.assertRaises(vf_search.ServerLostError):
+            vf_search.session(url)

@@ -3,6 +3,7 @@
 from types import TracebackType
 from typing import Any, Self
 
+from .errors import VfSearchError
 from .http import HttpClient
 
 Json = dict[str, Any]
@@ -13,7 +14,11 @@ class Session:
 
     def __init__(self, url: str, api_key: str | None = None, **request: Any) -> None:
         self._http = HttpClient(url.rstrip("/"), api_key, None)
-        opened: Json = self._http.call("POST", "/sessions", request)
+        try:
+            opened: Json = self._http.call("POST", "/sessions", request)
+        except BaseException:
+            self._http.close()
+            raise
         self.id: str = opened["session_id"]
         self.model: str = opened["model"]
         self.base_url: str = opened["base_url"]
@@ -32,8 +37,13 @@ class Session:
         }
 
     @property
+    def is_open(self) -> bool:
+        """True while the agent may ask."""
+        return bool(self._http.call("GET", f"/sessions/{self.id}", may_repeat=True)["status"] == "open")
+
+    @property
     def rollout(self) -> Json | None:
-        """What was played, as a line of `vf-export`; None while the agent may still ask."""
+        """What was played, as a line of `vf-export`; until now if the session is open, with the `stop_condition` "open"."""
         rollout: Json | None = self._http.call("GET", f"/sessions/{self.id}", may_repeat=True)["rollout"]
         return rollout
 
@@ -48,15 +58,25 @@ class Session:
         return rollout
 
     def delete(self) -> None:
-        """Ends it at once; the server forgets it."""
-        self._http.call("DELETE", f"/sessions/{self.id}")
+        """Ends it at once; the server forgets it. Does nothing if the server has forgotten it."""
+        try:
+            self._http.call("DELETE", f"/sessions/{self.id}", may_repeat=True)
+        except VfSearchError as error:
+            if error.status != 404:
+                raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.delete()
-        self._http.close()
+        try:
+            self.delete()
+        except VfSearchError:
+            # What the block raised says more than a server that is gone.
+            if error is None:
+                raise
+        finally:
+            self._http.close()
 
 
 def session(url: str, *, api_key: str | None = None, **request: Any) -> Session:

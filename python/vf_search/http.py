@@ -31,7 +31,7 @@ class HttpClient:
     def call(self, method: str, path: str, body: object = None, *, may_repeat: bool = False) -> Any:
         """The answer to a request. `may_repeat`: a second such request has no second effect, so it is sent again after a lost connection."""
         if self._is_closed:
-            raise VfSearchError("The environment is closed. Serve it or connect to it again.")
+            raise VfSearchError("The connection is closed. Open it again.")
         if not may_repeat:
             self._drop()  # The server may just be closing an idle connection, and whether it took the request would stay unknown.
         attempts = 3 if may_repeat else 1
@@ -96,4 +96,4 @@ def _answer(status: int, data: bytes) -> Any:
     error = value.get("error") if isinstance(value, dict) else None
     if isinstance(error, dict):
         raise VfSearchError(str(error.get("message")), type=str(error.get("type")), status=status)
-    raise VfSearchError(f"The server answered {status}, which is not an answer of vf-serve environment.", status=status)
+    raise VfSearchError(f"The server answered {status}, which is not an answer of a server of vf-search. Correct the URL.", status=status)

@@ -23,7 +23,7 @@ describe.skipIf(PYTHON === undefined || !existsSync(join(ROOT, 'dist/src')))('th
         timeout: 120_000,
       },
     );
-    expect(stderr).toMatch(/Ran 21 tests[^]*OK/);
+    expect(stderr).toMatch(/Ran 22 tests[^]*OK/);
     expect(status).toBe(0);
   }, 130_000);
 });
