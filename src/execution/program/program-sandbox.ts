@@ -6,8 +6,9 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { ConfigError, ExecutionError } from '../../core/errors.ts';
+import { isInside } from '../../files/is-inside.ts';
 import { BUBBLEWRAP } from '../process/process-executor.ts';
 import { NAMESPACES, systemLinks } from '../process/sandbox-command.ts';
 import { systemCallFilter } from '../process/system-calls.ts';
@@ -173,10 +174,20 @@ function isShared(folder: string): boolean {
   return [homedir(), tmpdir(), '/', '/etc', '/root', '/home', '/var', '/opt', '/usr/local'].some((path) => path === folder);
 }
 
-/** `.env` and its kind, in which keys lie. */
+/** Installed packages and histories, which are large and hold no settings of the user. */
+const NO_SETTINGS = ['node_modules', 'site-packages', '.git'];
+/** Folders below a shown one that are looked into. */
+const MOST_DEPTH = 4;
+
+/** `.env` and its kind, in which keys lie, or the file in the folder that such a name links to. */
 function secretFiles(folder: string): string[] {
-  if (!statSync(folder).isDirectory()) return [];
-  return readdirSync(folder, { withFileTypes: true })
-    .filter((entry) => /^\.env(\.|$)/.test(entry.name) && entry.isFile())
-    .map(({ name }) => join(folder, name));
+  const found = (path: string, depth: number): string[] =>
+    readdirSync(path, { withFileTypes: true }).flatMap((entry) => {
+      const own = join(path, entry.name);
+      if (entry.isDirectory()) return depth < MOST_DEPTH && !NO_SETTINGS.includes(entry.name) ? found(own, depth + 1) : [];
+      if (!/^\.env(\.|$)/.test(entry.name) || !existsSync(own)) return [];
+      const [root, real] = [realpathSync(folder), realpathSync(own)];
+      return statSync(real).isFile() && isInside(root, real) ? [join(folder, relative(root, real))] : [];
+    });
+  return statSync(folder).isDirectory() && !NO_SETTINGS.includes(basename(folder)) ? found(folder, 0) : [];
 }
