@@ -69,7 +69,7 @@ async function fileAnswer(name: string, { home, mostBytes }: Printed): Promise<F
   } catch {
     return `It wrote no file ${name}.`;
   }
-  if (!isInside(await realpath(home), path)) return `Its file ${name} is a link out of its folder.`;
+  if (!isInside(await realpath(home), path)) return `Its file ${name} is a link to a place outside its folder.`;
   await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW).catch(() => null);
   const about = await file?.stat();
   if (file === null || about?.isFile() !== true) return `Its file ${name} is not a regular file that can be read.`;

@@ -55,7 +55,7 @@ function toolChoiceOf(choice: Readonly<Record<string, unknown>> | undefined, too
   if (type !== 'tool' || typeof toolName !== 'string') return refuse('toolChoice', 'must be of the type auto, none, required or tool.');
   return tools.some(({ name }) => name === toolName)
     ? { name: toolName }
-    : refuse('toolChoice.toolName', `names ${toolName}, which is none of the tools.`);
+    : refuse('toolChoice.toolName', `names ${toolName}, which is not one of the tools.`);
 }
 
 function jsonSchemaOf(format: Readonly<Record<string, unknown>> | undefined): AgentSettings['jsonSchema'] | undefined {

@@ -14,6 +14,7 @@ import { configDigest } from './run-config.ts';
 import { runFiles } from './run-files.ts';
 import { averages } from './run-metadata.ts';
 import { figures } from './summary.ts';
+import { ownColumns, ownOfColumns } from '../rollouts/branch-columns.ts';
 import { unpackInt32 } from '../schemas/packed-array.ts';
 import type { TrainingEvaluation } from './training-evaluation.ts';
 
@@ -103,12 +104,18 @@ function branchesOf({ branches = [], segments, targets, thinned }: WireTrajector
   if (branches.reduce((sum, branch) => sum + (branch.segments ?? NaN), 0) !== segments.length || branches.length === 0) return {};
   const sampled = unpackInt32(targets) ?? [];
   let end = 0;
-  const columns = branches.map(({ length, parent, fork = null, segments: own, prompt_length: _, ...ownColumns }, i) => {
-    const [start] = [end, (end += length)];
+  const columns = branches.map((branch, i) => {
+    const { length, parent, fork = null, segments: own } = branch;
+    const start = end;
+    end += length;
     return {
-      ...{ parent, fork, segments: own!, generations: 0, ...ownColumns },
+      parent,
+      fork,
+      segments: own!,
+      generations: 0,
       tokens: thinned === true ? null : length,
-      sampled_tokens: thinned === true ? null : sampled.filter((at) => at >= start && at < end).length,
+      sampled_tokens: thinned === true ? null : sampled.filter((at) => at >= start && at < start + length).length,
+      ...ownColumns(ownOfColumns(branch)),
       ...(i === 0 ? {} : { begins_with: null, prompt: [] }),
     };
   });

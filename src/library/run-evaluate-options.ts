@@ -172,6 +172,11 @@ function isModel(player: RoleSpec | Model | string): player is Model {
 
 function tableOf(role: string, spec: RoleSpec | string): RoleTable {
   if (typeof spec === 'string') return roleTableOf(spec);
+  const { model, languageModel = model } = spec as { readonly model?: unknown; readonly languageModel?: unknown };
+  if (isLanguageModel(languageModel))
+    throw new ConfigError(
+      `The role ${role} takes a model of the AI SDK by itself. Give ${role}: model, or for limits and retries of its own ${role}: modelFromLanguageModel(model, { maxConcurrentRequests, maxRetries }) of vf-search/environment-kit. It has no cache and no price here.`,
+    );
   checkOptions(`The role ${role}`, spec, ROLE);
   const named = Object.entries(ROLE_KEYS).flatMap(([key, name]) => {
     const value = spec[key as keyof typeof ROLE_KEYS];

@@ -177,7 +177,7 @@ describe('languageModelOf', () => {
       { prompt, tools: [{ type: 'provider', id: 'openai.web_search', name: 'web_search', args: {} }] },
       /is openai\.web_search, a tool that runs at its provider/,
     ],
-    ['toolChoice.toolName', { prompt, toolChoice: { type: 'tool', toolName: 'x' } }, /names x, which is none of the tools/],
+    ['toolChoice.toolName', { prompt, toolChoice: { type: 'tool', toolName: 'x' } }, /names x, which is not one of the tools/],
     ['temperature', { prompt, temperature: NaN }, /must be a number from 0 to 100/],
     ['maxOutputTokens', { prompt, maxOutputTokens: 0 }, /must be an integer of at least 1/],
     ['stopSequences', { prompt, stopSequences: [''] }, /must be a list of texts that are not empty/],

@@ -107,6 +107,13 @@ describe('evaluate with models of the AI SDK', () => {
     expect(server.seen).toHaveLength(before);
   });
 
+  it.each(['model', 'languageModel'])('says how a model of the AI SDK in a role gets limits of its own, where it is given as %s', async (key) => {
+    const judge = { [key]: PROVIDERS['@ai-sdk/anthropic']!('http://127.0.0.1:9'), maxConcurrent: 2 };
+    await expect(evaluate({ ...common, environment: capitals(), roles: { judge } })).rejects.toThrow(
+      /^The role judge takes a model of the AI SDK by itself\. Give judge: model, or .* judge: modelFromLanguageModel\(model, \{ maxConcurrentRequests, maxRetries \}\)/,
+    );
+  });
+
   it.each([
     ['openai/gpt-5', /^policy must be a model object, got "openai\/gpt-5"/],
     [{ languageModel: {} }, /^policy is no language model of the AI SDK/],

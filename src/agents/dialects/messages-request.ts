@@ -76,7 +76,7 @@ function messagesTools(
     if (type !== 'custom') unhonoured.add(`tools[] (${String(type)})`);
     else if (isDeferred !== true || referenced.has(String(name))) {
       const spec = toolSpec(new RequestKeys(tool, `tools[${i}].`), unhonoured, 'input_schema');
-      if (tools.has(spec.name)) refuse(`tools[${i}].name`, `is ${JSON.stringify(spec.name)}, which another tool is called too.`);
+      if (tools.has(spec.name)) refuse(`tools[${i}].name`, `is ${JSON.stringify(spec.name)}, which is also the name of another tool.`);
       tools.set(spec.name, spec);
     }
   }

@@ -31,7 +31,7 @@ export function toolChoice(choice: unknown, tools: readonly ToolSpec[], key: 'fu
 export function possibleChoice(choice: ToolChoice, tools: readonly ToolSpec[]): ToolChoice {
   if (choice === 'required' && tools.length === 0) refuse('tool_choice', 'cannot be honoured: the request offers no function.');
   if (typeof choice === 'object' && !tools.some(({ name }) => name === choice.name))
-    refuse('tool_choice', `names ${JSON.stringify(choice.name)}, which is none of the functions that the request offers.`);
+    refuse('tool_choice', `names ${JSON.stringify(choice.name)}, which is not one of the functions that the request offers.`);
   return choice;
 }
 

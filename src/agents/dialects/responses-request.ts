@@ -77,7 +77,7 @@ function responsesTools(
       else if (type === 'function') {
         const spec = toolSpec(new RequestKeys(tool, `${at}.`), unhonoured);
         const offered = namespace !== null && tools.has(spec.name) ? `${namespace}__${spec.name}` : spec.name;
-        if (tools.has(offered)) refuse(`${at}.name`, `is ${JSON.stringify(spec.name)}, which another tool is called too.`);
+        if (tools.has(offered)) refuse(`${at}.name`, `is ${JSON.stringify(spec.name)}, which is also the name of another tool.`);
         tools.set(offered, { ...spec, name: offered });
         if (namespace !== null) namespaced.set(offered, { namespace, name: spec.name });
       } else if (typeof type === 'string') unhonoured.add(`tools[] (${type})`);

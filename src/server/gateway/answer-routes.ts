@@ -19,7 +19,7 @@ export interface Call {
   readonly refusalOf: (error: unknown) => AgentRefusal;
 }
 
-const GONE = new AgentRefusal(400, null, 'The client has left.');
+const GONE = new AgentRefusal(400, null, 'The client disconnected.');
 
 /** Throws AgentRefusal. */
 export async function answer(call: Call, dialect: Dialect): Promise<Response> {

@@ -40,7 +40,7 @@ export function gatewayApp(options: GatewayAppOptions): Hono {
     if (error instanceof AgentRefusal) return error;
     // What a client that has left makes of a request is no failure.
     if (!signal.aborted) onFailure(error);
-    return new AgentRefusal(500, null, 'The gateway failed at this request; the process that runs it says why.');
+    return new AgentRefusal(500, null, 'The gateway failed while it answered this request. The output of its process says why.');
   };
   const app = new Hono();
   if (options.first !== undefined) app.route('/', options.first);
@@ -78,7 +78,7 @@ async function answerRoute(call: Call, route: string): Promise<Response> {
   if (method === 'OPTIONS') return c.body(null, 204, { allow });
   if (!allow.split(', ').includes(method)) {
     c.header('allow', allow);
-    throw new AgentRefusal(405, null, `The path takes ${allow}, and not ${method}.`);
+    throw new AgentRefusal(405, null, `This path takes ${allow}, not ${method}.`);
   }
   if (dialect !== null) return answer(call, dialect);
   if (counted !== null) return answerCount(call, counted);
@@ -95,7 +95,7 @@ function listed({ model, created, responses }: OpenSession, route: string): obje
   const policy = { id: model, object: 'model', type: 'model', display_name: model, created, created_at: isoTime(created), owned_by: 'vf-search' };
   if (route === 'models') return { object: 'list', data: [policy], has_more: false, first_id: model, last_id: model };
   const [kind, name] = route.split('/', 2) as [string, string];
-  if (kind === 'responses') return responses.answer(name) ?? refuseUnknown('response_id', 'There is no answer of this id that the session keeps.');
+  if (kind === 'responses') return responses.answer(name) ?? refuseUnknown('response_id', 'The session keeps no answer with this id.');
   return name === model || name === encodeURIComponent(model) ? policy : refuseUnknown('model', `The session has one model, ${model}.`);
 }
 

@@ -54,7 +54,7 @@ export class OpenSession {
 
   async #run<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     if (this.#running >= MOST_REQUESTS)
-      throw new AgentRefusal(429, null, `The session answers ${MOST_REQUESTS} requests already; wait until one of them is answered.`);
+      throw new AgentRefusal(429, null, `The session answers ${MOST_REQUESTS} requests at a time; wait until one of them is answered.`);
     this.#running += 1;
     using either = eitherSignal(signal, this.#ended.signal);
     try {

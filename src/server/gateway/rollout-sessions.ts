@@ -87,7 +87,7 @@ export class RolloutSessions {
 
   #session(id: string): RolloutSession {
     const session = this.#sessions.get(id);
-    if (session === undefined) throw new EnvironmentRefusal(404, 'There is no session of this id; it was deleted, or gave its place to another one.');
+    if (session === undefined) throw new EnvironmentRefusal(404, 'There is no session with this id: it was deleted, or made room for another one.');
     return session;
   }
 

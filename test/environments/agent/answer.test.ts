@@ -39,9 +39,9 @@ describe('readAnswer', () => {
     expect(await Promise.all(['sub/answer.txt', 'own-link'].map(read))).toEqual(Array.from({ length: 2 }, () => ({ answer: 'Paris', output: {} })));
     for (const [name, why] of [
       ['absent', 'It wrote no file absent.'],
-      ['link', 'Its file link is a link out of its folder.'],
-      ['up/secret', 'Its file up/secret is a link out of its folder.'],
-      ['zero', 'Its file zero is a link out of its folder.'],
+      ['link', 'Its file link is a link to a place outside its folder.'],
+      ['up/secret', 'Its file up/secret is a link to a place outside its folder.'],
+      ['zero', 'Its file zero is a link to a place outside its folder.'],
       ['pipe', 'Its file pipe is not a regular file that can be read.'],
       ['sub', 'Its file sub is not a regular file that can be read.'],
       ['large', 'Its file large has 8589934592 bytes, more than the limit of 1000.'],
