@@ -36,9 +36,14 @@ const PARTS = [
 ];
 
 /** The part of the package that pages bundle: the wire of `vf-view`, and arithmetic. */
-const FOR_PAGES = ['viewing/view-wire', 'viewing/request-key', 'core/setting-differences', 'core/seed-statistics', 'core/reward-scale'].map(
-  (name) => `src/${name}.ts`,
-);
+const FOR_PAGES = [
+  'viewing/view-wire',
+  'core/branch-text',
+  'viewing/request-key',
+  'core/setting-differences',
+  'core/seed-statistics',
+  'core/reward-scale',
+].map((name) => `src/${name}.ts`);
 
 /** Directory → the directories and files it may import from, besides its own. The longest directory that holds a file is its layer. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
