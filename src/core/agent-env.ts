@@ -154,7 +154,10 @@ export class AgentEnv<R extends Row = Row> implements Environment<R> {
 }
 
 /** The agent that plays a row of the environment, and the row as the agent has it; null if the environment's own episodes play it. */
-export function agentOf<R extends Row>(environment: Environment<R>, row: R): { readonly environment: Environment<R>; readonly row: R } | null {
+export function agentOf<R extends Row, E extends Pick<Environment<R>, 'play' | 'memberOf'>>(
+  environment: E,
+  row: R,
+): { readonly environment: E | Environment<R>; readonly row: R } | null {
   const player = environment.memberOf?.(row) ?? { environment, row };
   return player.environment.play === undefined ? null : player;
 }

@@ -130,7 +130,8 @@ export class EnvGroup implements Environment {
       get: (_, key) => {
         const value = Reflect.get(episode, key) as unknown;
         if (value === undefined) return Reflect.get(defaults, key) as unknown;
-        return typeof value === 'function' ? (value.bind(episode) as unknown) : value;
+        // Not bound: `await using` of V8 takes no bound function.
+        return typeof value === 'function' ? (...given: unknown[]) => Reflect.apply(value, episode, given) as unknown : value;
       },
     });
   }

@@ -1,4 +1,5 @@
 /** Measures the first prompts of rows before anything is played: the longest, and how many leave the policy no room for a first token. */
+import { agentOf } from '../core/agent-env.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { type Message, withoutImages } from '../core/message.ts';
@@ -6,7 +7,7 @@ import { Random } from '../core/random.ts';
 import type { RenderOptions } from '../tokenizer/policy-tokenizer.ts';
 
 export interface PromptLengthsOptions {
-  readonly environment: Pick<Environment, 'start' | 'turnFormat' | 'limits'>;
+  readonly environment: Pick<Environment, 'start' | 'turnFormat' | 'limits' | 'play' | 'memberOf'>;
   /** The tokens of a prompt as the model's chat template renders it. */
   readonly render: (messages: readonly Message[], options: RenderOptions) => Promise<{ readonly ids: { readonly length: number } }>;
   /** Tokens of prompt and generation together. */
@@ -33,7 +34,10 @@ const TEMPLATE_TOKENS = 256;
 /** Images are not counted. Rejects if an episode does not start. */
 export async function promptLengths(rows: Iterable<Row>, options: PromptLengthsOptions): Promise<PromptLengths> {
   const { environment, render, windowTokens, limitMs, seed, signal } = options;
-  const sorted = [...rows].map((row) => ({ row, bytes: bytesOf(row.prompt) })).toSorted((a, b) => b.bytes - a.bytes);
+  const all = [...rows];
+  // An agent writes its prompts while it plays. Where agents play all rows, the first start says so.
+  const episodes = all.filter((row) => agentOf(environment, row) === null);
+  const sorted = (episodes.length === 0 ? all : episodes).map((row) => ({ row, bytes: bytesOf(row.prompt) })).toSorted((a, b) => b.bytes - a.bytes);
   const endMs = performance.now() + limitMs;
   let [looked, longest, beyond] = [0, 0, 0];
   for (const { row } of sorted) {

@@ -84,6 +84,8 @@ const agent = (more: Partial<AgentOptions<Row>> = {}) => {
   });
 };
 
+const OPTIONS = { random: Random.fromSeed(0), signal: new AbortController().signal };
+
 describe('EnvGroup', () => {
   it('plays agents next to episodes: each rollout with the limits, the rubric, the original row and the branch rewards of its own environment', async () => {
     const group = new EnvGroup({ id: 'mixed', environments: { long: long(), agent: agent() } });
@@ -133,7 +135,7 @@ describe('EnvGroup', () => {
       'The environment group mixed has own, which asks models of its own and not the policy of the group. Evaluate it alone.',
     );
     const group = new EnvGroup({ id: 'mixed', environments: { agent: agent() } });
-    const start = group.start(group.eval.at(0), { random: Random.fromSeed(0), signal: new AbortController().signal });
+    const start = group.start(group.eval.at(0), OPTIONS);
     await expect(start).rejects.toThrow('asking is an agent, which plays its rows itself and has no episodes.');
   });
 
@@ -227,6 +229,12 @@ describe('EnvGroup', () => {
     const group = new EnvGroup({ id: 'mixed', environments: { slow } });
     const [rollout] = await play(group, false, { scoringTimeoutMs: 20 });
     expect(rollout!.error!.message).toContain('The rewards were not computed within 0.02 s: reward "judge" was being computed.');
+  });
+
+  it('gives episodes that V8 can dispose, which takes no bound function', async () => {
+    const group = new EnvGroup({ id: 'mixed', environments: { long: long() } });
+    const dispose: unknown = (await group.start(group.eval.at(0), OPTIONS))[Symbol.asyncDispose];
+    expect((dispose as { readonly name: string }).name).not.toMatch(/^bound /);
   });
 
   it('plays episodes that are frozen', async () => {

@@ -136,7 +136,7 @@ export function readSampling({ extra_body: extraBody, ...beside }: Values, servi
   const foreign = service === POLICY ? Object.keys(extra).find((name) => name !== KEEPS_STOP && !isAskable(name)) : undefined;
   if (foreign !== undefined)
     throw wrong(
-      `generation.sampling_params.${foreign} cannot be asked of the policy. Leave it out, and give it to the run: -S '{"${foreign}": …}' of vf-eval, sampling.extra of vf-train`,
+      `generation.sampling_params.${foreign} cannot be asked of the policy. Leave it out. vf-eval takes it for every request of a run: -S '{"${foreign}": …}'`,
     );
   return {
     temperature: temperature as number | null,
