@@ -2,12 +2,13 @@
  * Converts conversations to token ids, with any source of a tokenizer. A policy's turn is never rendered: the ids that follow it (the bridge) are found
  * by rendering the conversation with a mark in its place and taking the ids after the mark.
  */
-import { ConfigError, PolicyError } from '../core/errors.ts';
+import { ConfigError } from '../core/errors.ts';
 import type { ImageRef, Message } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { CHATML_TOKENS, renderChatml } from './chatml.ts';
 import { looksLikeControl, placesOf, privateUseCharacters } from './control-tokens.ts';
 import type { ChatTemplateKind, EncodedText, PolicyTokenizer, RenderNextOptions, RenderOptions, TemplateVariables } from './policy-tokenizer.ts';
+import { idsAfterTurn } from './ids-after-turn.ts';
 import { placeImages } from './image-tokens.ts';
 import { isMilestone, shortenedHistory } from './shortened-history.ts';
 import {
@@ -127,19 +128,19 @@ export class ChatTokenizer implements PolicyTokenizer {
     const before = history.map(outlinedMessage);
     const [mark = ''] = privateUseCharacters([guarded.sentinel, ...guarded.texts, ...before.map(({ content }) => content)], 1);
     const images = templateImages(guarded.messages);
-    const messages = [...before, { role: 'assistant', content: mark }, ...(await this.#spelled(guarded.messages, images))];
-    const ids = await this.#rendered({ messages, tools: guarded.tools, variables, addGenerationPrompt: true });
-    const after = await this.#afterMark(ids, mark);
-    if (after === null) {
-      throw new PolicyError(
-        `The chat template of ${source.name} does not write the content of an assistant message exactly once, so the text between turns cannot be found. ` +
-          'Serve the model with another template (--chat-template).',
-      );
-    }
+    const request = { tools: guarded.tools, variables };
+    const { messages, ids, after } = await idsAfterTurn(
+      { history: before, mark, next: await this.#spelled(guarded.messages, images) },
+      {
+        name: source.name,
+        render: (rendered) => this.#rendered({ ...request, messages: rendered, addGenerationPrompt: true }),
+        afterMark: (rendered) => this.#afterMark(rendered, mark),
+      },
+    );
     const bridge = await control.removeSentinels(after, { breaks: guarded.breaks, sentinel: guarded.sentinel, mayDrop: true, source });
     const closing = isClosed ? await this.closingToken() : null;
     const kept = closing !== null && bridge.ids[0] === closing ? bridge.ids.slice(1) : bridge.ids;
-    const opening = await this.#opening({ messages, tools: guarded.tools, variables }, ids);
+    const opening = await this.#opening({ ...request, messages }, ids);
     return { ...this.#placed(kept, images, bridge.removed), ...opening };
   }
 
