@@ -1,3 +1,5 @@
+import { type AgentRequest, CHAT_KEYS, type SettingKeys } from './agent-request.ts';
+
 /** OpenAI's names. */
 export type RefusalCode = 'context_length_exceeded';
 
@@ -15,4 +17,10 @@ export class AgentRefusal extends Error {
     this.param = param;
     this.code = code;
   }
+}
+
+/** Throws the refusal of a setting, by the key that the request has for it. @param because worded to follow "cannot be honoured:" */
+export function refuseSetting({ keys }: Pick<AgentRequest, 'keys'>, setting: keyof SettingKeys, because: string): never {
+  const key = keys?.[setting] ?? CHAT_KEYS[setting];
+  throw new AgentRefusal(400, key, `${key} cannot be honoured: ${because.replace(/\.$/, '')}.`);
 }

@@ -28,6 +28,30 @@ export interface AgentSettings {
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 
+/** How a request calls what a policy may be unable to honour, for refusals. */
+export interface SettingKeys {
+  readonly messages: string;
+  readonly tools: string;
+  readonly toolChoice: string;
+  readonly parallelToolCalls: string;
+  readonly jsonSchema: string;
+  readonly logProbs: string;
+  readonly topLogProbs: string;
+  readonly seed: string;
+}
+
+/** Those of Chat Completions. */
+export const CHAT_KEYS: SettingKeys = {
+  messages: 'messages',
+  tools: 'tools',
+  toolChoice: 'tool_choice',
+  parallelToolCalls: 'parallel_tool_calls',
+  jsonSchema: 'response_format',
+  logProbs: 'logprobs',
+  topLogProbs: 'top_logprobs',
+  seed: 'seed',
+};
+
 export interface NamespacedTool {
   readonly namespace: string;
   readonly name: string;
@@ -42,6 +66,8 @@ export interface AgentRequest {
   /** Tools of a namespace, by the name under which they are offered; calls are answered with both parts of it. @default none */
   readonly namespaced?: ReadonlyMap<string, NamespacedTool>;
   readonly settings: AgentSettings;
+  /** Where they differ from those of Chat Completions. @default all are the same */
+  readonly keys?: Partial<SettingKeys>;
   readonly isStreamed: boolean;
   /** A stream ends with the counts of tokens, in a dialect where that is asked for. @default false */
   readonly countsUsage?: boolean;

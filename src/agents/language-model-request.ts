@@ -4,13 +4,14 @@ import type { Message, ToolCall } from '../core/message.ts';
 import { toolOutputText } from '../core/sdk-tool-output.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
-import type { AgentRequest, AgentSettings } from './agent-request.ts';
-import { defined, integerFrom, LIST, numberFrom, OBJECT, refuse, RequestKeys } from './dialects/request-keys.ts';
+import type { AgentRequest, AgentSettings, SettingKeys } from './agent-request.ts';
+import { defined, integerFrom, LIST, OBJECT, refuse, RequestKeys, sampled } from './dialects/request-keys.ts';
 
 /** What has no meaning without a server: its headers, its own events, the end of its connection. */
 const IGNORED = ['headers', 'includeRawChunks', 'abortSignal'];
 /** What asks a model to answer in another way. Options of other providers are theirs. */
 const NAMED = ['reasoning', 'providerOptions'];
+const KEYS: Partial<SettingKeys> = { messages: 'prompt', toolChoice: 'toolChoice', jsonSchema: 'responseFormat' };
 
 /** Throws AgentRefusal. */
 export function readCallOptions(model: string, options: LanguageModelV4CallOptions, isStreamed: boolean): AgentRequest {
@@ -21,30 +22,24 @@ export function readCallOptions(model: string, options: LanguageModelV4CallOptio
   const messages = prompt.flatMap((message, i) => messagesOf(message, `prompt[${i}]`));
   const tools = (keys.optional('tools', LIST) ?? []).map((tool, i) => toolOf(tool, `tools[${i}]`));
   const settings = settingsOf(keys, tools);
-  return { model, messages, tools, settings, isStreamed, unhonoured: keys.end({ ignored: IGNORED, named: NAMED }) };
+  return { model, messages, tools, settings, keys: KEYS, isStreamed, unhonoured: keys.end({ ignored: IGNORED, named: NAMED }) };
 }
 
 /** The SDK's names of vLLM's fields. */
 const EXTRA = { top_k: 'topK', presence_penalty: 'presencePenalty', frequency_penalty: 'frequencyPenalty' } as const;
 
 function settingsOf(keys: RequestKeys, tools: readonly ToolSpec[]): AgentSettings {
-  const extra = Object.fromEntries(
-    Object.entries(EXTRA).flatMap(([name, option]) => {
-      const value = keys.optional(option, name === 'top_k' ? integerFrom(-1) : numberFrom(-2, 2));
-      return value === undefined ? [] : [[name, value]];
-    }),
-  );
   const stop = keys.optional('stopSequences', LIST) ?? [];
   if (!stop.every((text) => typeof text === 'string' && text !== '')) refuse('stopSequences', 'must be a list of texts that are not empty.');
   return defined({
-    temperature: keys.optional('temperature', numberFrom(0, 100)),
-    topP: keys.optional('topP', numberFrom(0, 1)),
+    temperature: keys.optional('temperature', sampled('temperature')),
+    topP: keys.optional('topP', sampled('top_p')),
     maxTokens: keys.optional('maxOutputTokens', integerFrom(1)),
     stop: stop.length === 0 ? undefined : (stop as readonly string[]),
     seed: keys.optional('seed', integerFrom(-(2 ** 53))),
     toolChoice: toolChoiceOf(keys.optional('toolChoice', OBJECT), tools),
     jsonSchema: jsonSchemaOf(keys.optional('responseFormat', OBJECT)),
-    extra: Object.keys(extra).length === 0 ? undefined : extra,
+    extra: keys.passedOn(EXTRA),
   });
 }
 

@@ -81,6 +81,10 @@ export interface GenerateRequest<P> {
   readonly images?: readonly PlacedImage[];
   /** The seed of this generation, where seeds are sent. @default the next number of the lease's `random` */
   readonly seed?: number;
+  /** Somebody asked for this seed, so it is sent to a server that gets none otherwise. @default false */
+  readonly mustSeed?: boolean;
+  /** Number of likeliest tokens to list for each sampled one, from 0 up. For token policies. @default 0, which lists none */
+  readonly likeliest?: number;
   /** The prompt was truncated and does not extend the previous one of this lease; happens only with `overlong: "upstream"`. @default false */
   readonly cut?: boolean;
   readonly signal: AbortSignal;
@@ -109,7 +113,15 @@ export interface TextSample {
 }
 
 /** A sample with its token ids and log-probs. */
-export interface TokenSample extends TextSample, SampledTokens {}
+export interface TokenSample extends TextSample, SampledTokens {
+  /** The likeliest tokens in the place of each sampled one, the likeliest first, in natural logarithms. [T]; [number asked for] each. @default not asked for */
+  readonly likeliest?: readonly (readonly LikelyToken[])[];
+}
+
+export interface LikelyToken {
+  readonly text: string;
+  readonly logProb: number;
+}
 
 interface LeaseBase extends AsyncDisposable {
   readonly policy: PolicyRef;

@@ -128,7 +128,7 @@ export class VllmLease implements TokenLease {
 
   async #generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
     const { places, session, random, maxModelLen, vocabularySize, imageTokens } = this.#options;
-    const { prompt, stop, signal, cut = false, images = [] } = request;
+    const { prompt, stop, signal, likeliest = 0, cut = false, images = [] } = request;
     this.#prompt.extendTo(prompt, cut);
     if (images.length > 0) {
       assertFewImages(images, imageTokens);
@@ -139,8 +139,9 @@ export class VllmLease implements TokenLease {
       ...completionFields(this.policy, { ...request, maxNewTokens }),
       ...(this.#closingToken === null ? {} : { stop_token_ids: [this.#closingToken] }),
     };
-    const seeded = random === null ? fields : { ...fields, seed: request.seed ?? random.uint32() };
-    const context = { prompt, prompted: this.#prompt, stop, maxNewTokens, vocabularySize };
+    const { seed = random?.uint32(), mustSeed = false } = request;
+    const seeded = random === null && !mustSeed ? fields : { ...fields, seed };
+    const context = { prompt, prompted: this.#prompt, stop, maxNewTokens, vocabularySize, likeliest };
     const headers = { 'x-session-id': session };
     const attempt = (server: VllmServer) => {
       const onAbandoned = () => places.abandon(server);

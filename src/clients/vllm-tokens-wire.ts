@@ -7,6 +7,7 @@ import { readJson } from '../core/read-json.ts';
 import { isTokenCount, renderedRequestFields, wholeSampling } from '../core/sampling.ts';
 import { HIGHEST_LOG_PROB, isTokenId } from '../schemas/log-prob-range.ts';
 import { type VllmCompletion, VllmCompletionShape, type WireShape } from '../schemas/vllm.ts';
+import { fieldsOf } from '../schemas/is-object.ts';
 import { quotation } from '../transport/quotes.ts';
 import type { GenerateRequest, PolicyRef, TokenSample } from './policy-client.ts';
 import { PromptGrowth } from './prompt-growth.ts';
@@ -23,10 +24,10 @@ const OWN_FIELDS: ReadonlySet<string> = new Set(
 
 /**
  * All fields except the prompt. Sends every sampling field, so that no default of the server or the model applies. Sends no seed: seeds slow down
- * vLLM's sampler and crash its CPU build.
+ * vLLM's sampler, so that a lease adds one only where it is asked for.
  */
 export function completionFields(policy: PolicyRef, request: Omit<GenerateRequest<never>, 'prompt' | 'signal'>): Record<string, unknown> {
-  const { sampling, maxNewTokens, stop } = request;
+  const { sampling, maxNewTokens, stop, likeliest = 0 } = request;
   const extra = renderedRequestFields(sampling);
   const foreign = Object.keys(extra).filter((name) => OWN_FIELDS.has(name));
   if (foreign.length > 0) {
@@ -48,7 +49,7 @@ export function completionFields(policy: PolicyRef, request: Omit<GenerateReques
     include_stop_str_in_output: true,
     return_token_ids: true,
     return_tokens_as_token_ids: false,
-    logprobs: 0,
+    logprobs: likeliest,
     ...(policy.cacheSalt === undefined ? {} : { cache_salt: policy.cacheSalt }),
   };
 }
@@ -151,6 +152,8 @@ export interface CompletionContext {
   readonly vocabularySize: number | null;
   readonly prompted: PromptBytes;
   readonly stop: readonly string[];
+  /** @default 0 */
+  readonly likeliest?: number;
   readonly where: string;
 }
 
@@ -167,7 +170,7 @@ export function readCompletion(body: Buffer, context: CompletionContext): TokenS
 
 /** Reads and checks the first choice of an answer. Throws PolicyError for one that cannot be correct. */
 export function readChoice(answer: VllmCompletion, context: CompletionContext): TokenSample {
-  const { prompt, stop, where } = context;
+  const { prompt, stop, likeliest = 0, where } = context;
   const { text, token_ids: ids, logprobs, finish_reason: finish, stop_reason: stopReason = null } = answer.choices[0]!;
   assertPossible(ids, logprobs, context);
   if (finish !== 'stop' && finish !== 'length') {
@@ -194,7 +197,20 @@ export function readChoice(answer: VllmCompletion, context: CompletionContext): 
     finish,
     stopReason,
     usage: usageOf(answer, prompt.length, ids.length),
+    ...(likeliest === 0 ? {} : { likeliest: likeliestOf(logprobs, { likeliest, where }) }),
   };
+}
+
+/** By text, so that of two tokens with the same text the server lists one. The sampled token is listed too, wherever it stands. */
+function likeliestOf({ tokens, top_logprobs: lists }: Logprobs, { likeliest, where }: { readonly likeliest: number; readonly where: string }) {
+  if (!Array.isArray(lists) || lists.length !== tokens.length)
+    throw new PolicyError(`${where} did not list the likeliest tokens, although logprobs was ${likeliest}`);
+  return lists.map((list: unknown) =>
+    Object.entries(fieldsOf(list))
+      .flatMap(([text, logProb]) => (typeof logProb === 'number' ? [{ text, logProb: readLogProb(logProb) }] : []))
+      .toSorted((a, b) => b.logProb - a.logProb)
+      .slice(0, likeliest),
+  );
 }
 
 /** Throws PolicyError for tokens that no model can have sampled, because they would be trained on. */

@@ -28,6 +28,11 @@ export function samplingFields({ temperature, topP, extra = {}, leaveOut = [] }:
   };
 }
 
+interface FieldRange {
+  readonly expected: string;
+  readonly accepts: (value: unknown) => boolean;
+}
+
 const isNumber = (value: unknown): value is number => Number.isFinite(value);
 const from = (least: number, most: number) => ({
   expected: `a number from ${least} to ${most}`,
@@ -39,9 +44,9 @@ const integer = (least: number) => ({
 });
 
 /** The values of the fields that every server reads alike. vLLM takes them, and a server that takes fewer says so itself. */
-const RANGES: Readonly<Record<string, { readonly expected: string; readonly accepts: (value: unknown) => boolean }>> = {
+export const SAMPLED_FIELDS = {
   temperature: from(0, 100),
-  top_p: { expected: 'a number above 0 and up to 1', accepts: (value) => isNumber(value) && value > 0 && value <= 1 },
+  top_p: { expected: 'a number above 0 and up to 1', accepts: (value: unknown) => isNumber(value) && value > 0 && value <= 1 },
   max_tokens: integer(1),
   max_completion_tokens: integer(1),
   min_tokens: integer(0),
@@ -49,12 +54,14 @@ const RANGES: Readonly<Record<string, { readonly expected: string; readonly acce
   min_p: from(0, 1),
   presence_penalty: from(-2, 2),
   frequency_penalty: from(-2, 2),
-  repetition_penalty: { expected: 'a number above 0', accepts: (value) => isNumber(value) && value > 0 },
-};
+  repetition_penalty: { expected: 'a number above 0', accepts: (value: unknown) => isNumber(value) && value > 0 },
+} as const satisfies Readonly<Record<string, FieldRange>>;
+
+export type SampledField = keyof typeof SAMPLED_FIELDS;
 
 /** What a field of a request must be, such as `a number from 0 to 100`, if the value is something else; null for a right value and for a field of some servers only. */
 export function samplingRange(name: string, value: unknown): string | null {
-  const range = Object.hasOwn(RANGES, name) ? RANGES[name] : undefined;
+  const range: FieldRange | undefined = Object.hasOwn(SAMPLED_FIELDS, name) ? SAMPLED_FIELDS[name as SampledField] : undefined;
   if (range !== undefined) return range.accepts(value) ? null : range.expected;
   return typeof value === 'number' && !Number.isFinite(value) ? 'a finite number' : null;
 }

@@ -37,7 +37,7 @@ export interface AgentSessionOptions {
 export interface SessionTurn {
   answer: SampledAgentTurn | null;
   /** Its messages are in the tree. */
-  readonly request: Pick<AgentRequest, 'tools' | 'settings'>;
+  readonly request: Pick<AgentRequest, 'tools' | 'settings' | 'keys'>;
   /** The role that asked; null without one. */
   readonly role: string | null;
   /** Where its list left what had been said; null if it went on. */
@@ -57,6 +57,8 @@ export class AgentSession {
   readonly unhonoured = new Set<string>();
   /** What made the policy fail at a list that no later request got answered; by the node of the list. */
   readonly failures = new Map<AgentNode, unknown>();
+  /** The last request that was refused; null if none was. */
+  refused: AgentRefusal | null = null;
   /** Why it takes no further request; null while it does. */
   ended: StopCondition | null = null;
   /** Turns that were answered. */
@@ -128,10 +130,11 @@ export class AgentSession {
   #begin(node: AgentNode, { request, role, fork }: Pick<SessionTurn, 'role' | 'fork'> & { readonly request: AgentRequest }): SessionTurn {
     if (this.#begun >= this.#options.maxTurns) throw this.#refusalOf('max_turns_reached');
     this.#begun += 1;
+    const { tools, settings, keys } = request;
     const ordinal = node.turns.length;
     const turn: SessionTurn = {
       answer: null,
-      request: { tools: request.tools, settings: request.settings },
+      request: { tools, settings, ...(keys === undefined ? {} : { keys }) },
       role,
       fork: fork ?? forkAgain(node),
       sampled: undefined as never,
@@ -166,7 +169,10 @@ export class AgentSession {
       node.turns.splice(node.turns.indexOf(place), 1);
       this.#begun -= 1;
       if (signal.aborted) throw this.#refusal();
-      if (error instanceof AgentRefusal) throw error;
+      if (error instanceof AgentRefusal) {
+        this.refused = error;
+        throw error;
+      }
       this.failures.set(node, error);
       throw policyRefusal(error);
     }

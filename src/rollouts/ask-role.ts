@@ -1,5 +1,5 @@
 /** Asks the model of a role for an agent, which names the role as its model. Roles give text: they are offered no tools. */
-import { AgentRefusal } from '../agents/agent-refusal.ts';
+import { AgentRefusal, refuseSetting } from '../agents/agent-refusal.ts';
 import type { AgentRequest, AgentTurn } from '../agents/agent-request.ts';
 import { thrownText } from '../core/errors.ts';
 import type { Model } from '../core/model.ts';
@@ -10,10 +10,10 @@ const MAX_TOKENS = 1024;
 
 export async function askRole(model: Model, request: AgentRequest, signal: AbortSignal): Promise<readonly AgentTurn[]> {
   const { messages, tools, settings, model: role } = request;
-  const { maxTokens = MAX_TOKENS, stop = [], n = 1, temperature, topP, jsonSchema, logProbs, extra } = settings;
-  const unheard = tools.length > 0 ? 'tools' : logProbs !== undefined ? 'logprobs' : jsonSchema === null ? 'response_format' : null;
-  if (unheard !== null)
-    throw new AgentRefusal(400, unheard, `${unheard} cannot be honoured by ${role}, which is a role of the environment. Leave it out.`);
+  const { maxTokens = MAX_TOKENS, stop = [], n = 1, temperature, topP, jsonSchema, logProbs, seed, extra } = settings;
+  const unheard = { tools: tools.length > 0, logProbs: logProbs !== undefined, jsonSchema: jsonSchema === null, seed: seed !== undefined };
+  for (const [setting, isAsked] of Object.entries(unheard))
+    if (isAsked) refuseSetting(request, setting as keyof typeof unheard, `${role} is a role of the environment. Leave it out`);
   const sampling: Partial<Sampling> = {
     ...(temperature === undefined ? {} : { temperature }),
     ...(topP === undefined ? {} : { topP }),

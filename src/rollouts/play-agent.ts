@@ -103,7 +103,7 @@ async function playAsking<R extends Row>(options: PlayAgentOptions<R>, asked: As
     record.stop = session.ended ?? stop;
     if (segments !== undefined) record.scored = segments;
     failOfPolicy(session, record, signal);
-    if (session.turns === 0) failed(neverAsked(environment.id), { session, record, environment, signal });
+    if (session.turns === 0) failed(neverAnswered(environment.id, session.refused), { session, record, environment, signal });
   } catch (error) {
     failed(error, { session, record, environment, signal });
   }
@@ -134,7 +134,11 @@ function failed(error: unknown, { session, record, environment, signal }: Failin
   record.stop = 'agent_failed';
 }
 
-function neverAsked(id: string): AgentError {
+function neverAnswered(id: string, refused: AgentSession['refused']): AgentError {
+  if (refused !== null)
+    return new AgentError(`The agent of ${id} got no answer from the policy. Its last request was refused: ${refused.message}`, {
+      reason: 'refused',
+    });
   return new AgentError(`The agent of ${id} ended without asking the policy. Give it policy.languageModel(), or policy.baseURL and policy.apiKey.`, {
     reason: 'no_call',
   });

@@ -1,10 +1,10 @@
 /** Samples the turns of an agent by token ids: each goes on from the ids of the turn before it, which are never rendered again. */
-import { AgentRefusal } from '../agents/agent-refusal.ts';
+import { AgentRefusal, refuseSetting } from '../agents/agent-refusal.ts';
 import { untilAborted } from '../core/abort.ts';
 import { assertFiniteLogProbs } from '../core/token-buffer.ts';
 import type { PolicyCapabilities, TokenLease, TokenSample } from '../clients/policy-client.ts';
 import type { EnvironmentLimits } from '../core/environment.ts';
-import { PromptTooLongError } from '../core/errors.ts';
+import { PolicyError, PromptTooLongError } from '../core/errors.ts';
 import type { PlacedImage, RenderedTokens } from '../core/message.ts';
 import type { Random } from '../core/random.ts';
 import { type Sampling, templateVariables } from '../core/sampling.ts';
@@ -20,7 +20,8 @@ import {
   type TurnSampler,
   type TurnTokens,
 } from './agent-turns.ts';
-import { turnSettings } from './turn-settings.ts';
+import type { SessionTurn } from './agent-session.ts';
+import { furtherSeed, turnSettings } from './turn-settings.ts';
 import { bridgeTo, type ConversationOptions, openConversation, readTurn } from './conversation-turns.ts';
 
 export interface TurnSamplerOptions<L> {
@@ -79,21 +80,29 @@ export class TokenTurnSampler implements TurnSampler {
     const { capabilities, readsThoughts } = this.#options;
     const { request } = place.turn!;
     const { settings } = request;
-    const { sampling, tools, stop, prefill } = turnSettings(request, { ...options, capabilities });
+    const { sampling, tools, stop, prefill, seed } = turnSettings(request, { ...options, capabilities });
     const path = pathOf(place.parent!);
     const conversation = { tools, variables: templateVariables(sampling), capabilities, readsThoughts, signal };
     const before = path.findLast(({ turn }) => turn !== null) ?? null;
     const end = await this.#endAfter(before);
     const { lease } = end;
-    const { ids: given, images, opening } = await this.#given(lease, path, { before, prefill }, conversation);
+    const { ids: given, images, opening } = await this.#given(lease, { path, before, prefill, request }, conversation);
     const prompt = end.ids.push(given);
     const shown = imagesOf({ before, given, images }, prompt.length);
     const most = Math.min(this.#room(prompt.length), mostTokens, settings.maxTokens ?? Infinity);
     const maxNewTokens = Number.isFinite(most) ? most : null;
     const index = path.filter(({ turn }) => turn !== null).length;
-    const seed = isTrained ? undefined : settings.seed;
-    const pictures = shown.length === 0 ? {} : { images: shown };
-    const sample = await lease.generate({ prompt, ...pictures, sampling, maxNewTokens, stop, seed: seed ?? this.#seed(index, ordinal), signal });
+    const asked = {
+      ...(shown.length === 0 ? {} : { images: shown }),
+      ...(settings.logProbs === undefined ? {} : { likeliest: settings.logProbs }),
+      ...(seed === null ? {} : { mustSeed: true }),
+      seed: seed ?? furtherSeed(this.#seed(index), ordinal),
+    };
+    const sample = await lease.generate({ prompt, sampling, maxNewTokens, stop, ...asked, signal }).catch((error: unknown) => {
+      // In training they are the run's, so that it fails.
+      if (!isTrained && isRefusal(error)) throw new AgentRefusal(400, null, `The policy's server refused the request: ${error.message}`);
+      throw error;
+    });
     assertFiniteLogProbs(sample);
     const text = opening + sample.text;
     const callId = (call: number) => agentCallId(place.parent!, ordinal, call);
@@ -102,7 +111,7 @@ export class TokenTurnSampler implements TurnSampler {
     end.ids.push(sample.ids);
     this.#ends.set(place, end);
     return {
-      ...said(toolCalls.length === 0 ? text : (read.recorded.content as string), sample.stopReason),
+      ...said(toolCalls.length === 0 ? text : (read.recorded.content as string), settings.stop?.find((one) => one === sample.stopReason) ?? null),
       toolCalls,
       finish: sample.finish,
       usage: sample.usage,
@@ -115,11 +124,12 @@ export class TokenTurnSampler implements TurnSampler {
     };
   }
 
-  async count({ messages, tools }: AgentRequest, sampling: Sampling, signal: AbortSignal): Promise<number> {
+  async count(request: AgentRequest, sampling: Sampling, signal: AbortSignal): Promise<number> {
+    const { messages, tools } = request;
     const { capabilities, readsThoughts } = this.#options;
     const lease = (this.#first ??= await this.#options.lease());
-    return (await openConversation(lease, messages, { tools, variables: templateVariables(sampling), capabilities, readsThoughts, signal })).ids
-      .length;
+    const options = { tools, variables: templateVariables(sampling), capabilities, readsThoughts, signal };
+    return (await rendered(request, openConversation(lease, messages, options))).ids.length;
   }
 
   /** A lease checks that its prompts extend each other, so a conversation that another one has left goes on with a further lease. */
@@ -135,23 +145,18 @@ export class TokenTurnSampler implements TurnSampler {
   }
 
   /** What stands before the turn, with the text that opens it. */
-  async #given(
-    lease: TokenLease,
-    path: readonly AgentNode[],
-    { before, prefill }: { readonly before: AgentNode | null; readonly prefill: string },
-    options: ConversationOptions,
-  ): Promise<Required<RenderedTokens>> {
+  async #given(lease: TokenLease, { path, before, prefill, request }: TurnPlace, options: ConversationOptions): Promise<Required<RenderedTokens>> {
     const messages = path.map(({ message, turn }) => message ?? turn!.answer!.played.message);
     const at = before === null ? -1 : path.indexOf(before);
-    const rendered =
-      before === null
-        ? await openConversation(lease, messages, options)
-        : await bridgeTo(lease, { history: messages.slice(0, at), turn: before.turn!.answer!.played, next: messages.slice(at + 1) }, options);
-    if (prefill === '') return rendered;
-    if (rendered.opening !== '')
-      throw new AgentRefusal(400, 'tool_choice', 'tool_choice cannot be honoured: the chat template of the policy opens each turn with thoughts.');
+    const parts = { history: messages.slice(0, at), turn: before?.turn!.answer!.played, next: messages.slice(at + 1) };
+    const given = await rendered(
+      request,
+      parts.turn === undefined ? openConversation(lease, messages, options) : bridgeTo(lease, { ...parts, turn: parts.turn }, options),
+    );
+    if (prefill === '') return given;
+    if (given.opening !== '') refuseSetting(request, 'toolChoice', 'the chat template of the policy opens each turn with thoughts');
     const opened = await untilAborted(lease.encode(prefill), options.signal);
-    return { ...rendered, ids: Int32Array.of(...rendered.ids, ...opened), opening: prefill };
+    return { ...given, ids: Int32Array.of(...given.ids, ...opened), opening: prefill };
   }
 
   #room(length: number): number {
@@ -166,18 +171,42 @@ export class TokenTurnSampler implements TurnSampler {
     );
   }
 
-  /** The seed of the k-th turn of any conversation; a further answer to the same list has another one. */
-  #seed(index: number, ordinal: number): number {
+  /** The seed of the k-th turn of any conversation. */
+  #seed(index: number): number {
     while (this.#seeds.length <= index) this.#seeds.push(this.#options.random.uint32());
-    const seed = this.#seeds[index]!;
-    return ordinal === 0 ? seed : Math.imul(seed ^ ordinal, 0x9e3779b1) >>> 0;
+    return this.#seeds[index]!;
   }
 }
 
+interface TurnPlace {
+  readonly path: readonly AgentNode[];
+  readonly before: AgentNode | null;
+  readonly prefill: string;
+  readonly request: SessionTurn['request'];
+}
+
+/** What a chat template refuses is the agent's to change. */
+async function rendered<T>(request: Pick<AgentRequest, 'keys'>, rendering: Promise<T>): Promise<T> {
+  try {
+    return await rendering;
+  } catch (error) {
+    if (isRefusal(error)) refuseSetting(request, 'messages', error.message);
+    throw error;
+  }
+}
+
+function isRefusal(error: unknown): error is PolicyError {
+  return error instanceof PolicyError && error.status === 400 && !(error instanceof PromptTooLongError);
+}
+
 /** Every sampled token with its text, for an agent that asks. */
-function logProbsOf({ text, tail, textEnds, logProbs }: TokenSample): NonNullable<SampledAgentTurn['logProbs']> {
+function logProbsOf({ text, tail, textEnds, logProbs, likeliest }: TokenSample): NonNullable<SampledAgentTurn['logProbs']> {
   const whole = text + tail;
-  return Array.from(logProbs, (logProb, i) => ({ text: whole.slice(i === 0 ? 0 : textEnds[i - 1], textEnds[i]), logProb }));
+  return Array.from(logProbs, (logProb, i) => ({
+    text: whole.slice(i === 0 ? 0 : textEnds[i - 1], textEnds[i]),
+    logProb,
+    ...(likeliest === undefined ? {} : { top: likeliest[i]! }),
+  }));
 }
 
 function generationOf(

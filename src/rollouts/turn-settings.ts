@@ -1,9 +1,10 @@
 /** What an agent's request asks of a turn, in the terms of the policy that samples it. What the policy cannot do is refused by the name of its key. */
-import { AgentRefusal } from '../agents/agent-refusal.ts';
-import type { AgentRequest } from '../agents/agent-request.ts';
+import { refuseSetting } from '../agents/agent-refusal.ts';
+import type { AgentRequest, SettingKeys } from '../agents/agent-request.ts';
 import type { PolicyCapabilities } from '../clients/policy-client.ts';
 import type { Sampling } from '../core/sampling.ts';
 import type { ToolCallFormat, ToolSpec } from '../core/tool-calls.ts';
+import type { SampleOptions } from './agent-turns.ts';
 
 export interface TurnSettings {
   readonly sampling: Sampling;
@@ -11,44 +12,53 @@ export interface TurnSettings {
   readonly stop: readonly string[];
   /** Text that opens the turn for the policy, so that it must go on with a call. Empty if nothing does. For policies by token ids. */
   readonly prefill: string;
+  /** That the agent asks for; null if it asks for none, or the run's settings hold. */
+  readonly seed: number | null;
 }
 
 /** @param isTrained the run's settings hold: a guided sampler has other log-probs than the policy */
 export function turnSettings(
-  { tools, settings }: Pick<AgentRequest, 'tools' | 'settings'>,
-  { sampling, capabilities, isTrained }: { readonly sampling: Sampling; readonly capabilities: PolicyCapabilities; readonly isTrained: boolean },
+  request: Pick<AgentRequest, 'tools' | 'settings' | 'keys'>,
+  {
+    sampling,
+    capabilities,
+    isTrained,
+    ordinal,
+  }: Pick<SampleOptions, 'sampling' | 'isTrained' | 'ordinal'> & { readonly capabilities: PolicyCapabilities },
 ): TurnSettings {
+  const { tools, settings } = request;
+  const refuse = (setting: keyof SettingKeys, because: string) => refuseSetting(request, setting, because);
   const { toolChoice = 'auto', parallelToolCalls = true, jsonSchema, logProbs, stop = [] } = settings;
   const offered = toolChoice === 'none' ? [] : tools;
   const { kind, toolCalls: format = null, isEmbedded = false } = capabilities;
   if (offered.length > 0 && format === null) refuse('tools', 'the policy has no format for calls: its chat template renders none of the known ones');
-  if (toolChoice !== 'auto' && toolChoice !== 'none') assertOffered(toolChoice, offered);
-  if (logProbs !== undefined && kind === 'chat') refuse('logprobs', 'the policy is an API of messages, whose log-probs are not read');
-  if (logProbs !== undefined && logProbs > 0) refuse('top_logprobs', 'only the log-prob of each sampled token is known');
+  if (toolChoice === 'required' && offered.length === 0) refuse('toolChoice', 'the request offers no tool');
+  if (typeof toolChoice === 'object' && !offered.some(({ name }) => name === toolChoice.name))
+    refuse('toolChoice', `the request offers no tool ${toolChoice.name}`);
+  if (logProbs !== undefined && kind === 'chat') refuse('logProbs', 'the policy is an API of messages, whose log-probs are not read');
   if (jsonSchema !== undefined && isEmbedded)
-    refuse('response_format', 'the embedded engine cannot guide what it samples. Serve the policy with vLLM (-p vllm)');
+    refuse('jsonSchema', 'the embedded engine cannot guide what it samples. Serve the policy with vLLM (-p vllm)');
   if (jsonSchema !== undefined && isTrained)
-    refuse('response_format', 'a guided sampler has other log-probs than the policy, so its text cannot be trained on');
-  if (kind === 'chat') return { sampling: withFields(sampling, chatFields(settings, offered)), tools: offered, stop, prefill: '' };
+    refuse('jsonSchema', 'a guided sampler has other log-probs than the policy, so its text cannot be trained on');
+  const seed = isTrained || settings.seed === undefined ? null : furtherSeed(settings.seed, ordinal);
+  const wanted = seed === null ? {} : { seed };
+  if (kind === 'chat')
+    return { sampling: withFields(sampling, { ...chatFields(settings, offered), ...wanted }), tools: offered, stop, prefill: '', seed };
+  // Only an answer would be, and never a call.
+  if (jsonSchema !== undefined && offered.length > 0)
+    refuse(
+      'jsonSchema',
+      'the answer is guided token by token, so that no tool could be called. Ask for it in a request without tools, or with tool_choice "none"',
+    );
   const guided = jsonSchema === undefined ? {} : { structured_outputs: jsonSchema === null ? { json_object: true } : { json: jsonSchema } };
   const spelling = format === 'structured' ? null : format;
   const single =
     parallelToolCalls || offered.length === 0
       ? []
-      : [CLOSINGS[spelling ?? 'llama3'] ?? refuse('parallel_tool_calls', 'the format of its calls has no closing tag')];
+      : [CLOSINGS[spelling ?? 'llama3'] ?? refuse('parallelToolCalls', 'the format of its calls has no closing tag')];
   const prefill =
     toolChoice === 'auto' || toolChoice === 'none' ? '' : OPENINGS[spelling ?? 'hermes'](toolChoice === 'required' ? null : toolChoice.name);
-  return { sampling: withFields(sampling, guided), tools: offered, stop: [...stop, ...single], prefill };
-}
-
-function refuse(param: string, why: string): never {
-  throw new AgentRefusal(400, param, `${param} cannot be honoured: ${why}.`);
-}
-
-function assertOffered(choice: 'required' | { readonly name: string }, tools: readonly ToolSpec[]): void {
-  if (choice === 'required' ? tools.length > 0 : tools.some(({ name }) => name === choice.name)) return;
-  const text = choice === 'required' ? 'the request offers no tool' : `the request offers no tool ${choice.name}`;
-  throw new AgentRefusal(400, 'tool_choice', `tool_choice cannot be honoured: ${text}.`);
+  return { sampling: withFields(sampling, guided), tools: offered, stop: [...stop, ...single], prefill, seed };
 }
 
 /** A turn that calls one tool at a time ends with its first call. */
@@ -60,6 +70,11 @@ const OPENINGS: Readonly<Record<ToolCallFormat, (name: string | null) => string>
   'qwen3-coder': (name) => (name === null ? '<tool_call>\n<function=' : `<tool_call>\n<function=${name}>\n`),
   llama3: (name) => (name === null ? '{"name": "' : `{"name": ${JSON.stringify(name)}, "parameters": `),
 };
+
+/** A further answer to the same list has another seed. @param ordinal number of answers before it */
+export function furtherSeed(seed: number, ordinal: number): number {
+  return ordinal === 0 ? seed : Math.imul(seed ^ ordinal, 0x9e3779b1) >>> 0;
+}
 
 /** The fields of a chat API, which has words for all of it. */
 function chatFields({ toolChoice, parallelToolCalls, jsonSchema }: AgentRequest['settings'], offered: readonly ToolSpec[]): Record<string, unknown> {

@@ -8,12 +8,14 @@ import { byName, filledListOf, json, listOf, nullable, number, numberOrNull, obj
 import { schemaCheck, schemaProblem } from './schema-check.ts';
 import { jsonOrNull } from './json-or-null.ts';
 
-/** `POST /v1/completions` with `return_token_ids` and `logprobs: 0`. Null log-probs stand for values that JSON cannot carry. */
+/** `POST /v1/completions` with `return_token_ids` and `logprobs`. Null log-probs stand for values that JSON cannot carry. */
+/** Checked where it is asked for. */
+const anything = {} as const;
 const completionChoice = object(
   {
     text,
     token_ids: tokenIds,
-    logprobs: object({ token_logprobs: listOf(numberOrNull), tokens: listOf(text) }),
+    logprobs: object({ token_logprobs: listOf(numberOrNull), tokens: listOf(text) }, { top_logprobs: anything }),
     finish_reason: textOrNull,
   },
   { stop_reason: { type: ['string', 'integer', 'null'] }, prompt_token_ids: nullable(tokenIds) },

@@ -64,6 +64,7 @@ describe('languageModelOf', () => {
           toolChoice: 'auto',
           extra: { top_k: 4, presence_penalty: 1, frequency_penalty: -1 },
         },
+        keys: { messages: 'prompt', toolChoice: 'toolChoice', jsonSchema: 'responseFormat' },
         isStreamed: false,
         unhonoured: [],
       },

@@ -7,6 +7,7 @@ import { ConfigError, PolicyError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
 import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
 import { policyClientContract } from '../contracts/policy-client.ts';
+import { completion } from '../loopback/faulty-server.ts';
 import { type ReplayServer, replayServer } from '../loopback/replay-server.ts';
 import { NANO_TRAITS, openVllm } from '../loopback/vllm-client.ts';
 import { loopback, readText, sendJson } from '../transport/loopback.ts';
@@ -201,6 +202,41 @@ describe('VllmTokensClient requests', () => {
     const unseeded = new VllmTokensClient(options);
     expect(await seedsOf(unseeded, 'row/0')).toEqual([undefined, undefined]);
     await Promise.all([seeded.close(), unseeded.close()]);
+  });
+
+  it('sends the seed that somebody asked for to any server, and lists the likeliest tokens first', async () => {
+    const bodies: Record<string, unknown>[] = [];
+    const lists: unknown[] = [
+      [
+        { a: -0.5, é: -9999, b: -0.25 },
+        { ' b': -0.25, c: -2 },
+      ],
+      [{ a: -0.5 }],
+    ];
+    await using server = await loopback(async (request, response) => {
+      const body = JSON.parse(await readText(request)) as Record<string, unknown>;
+      bodies.push(body);
+      const logprobs = { token_logprobs: [-0.5, -0.25], tokens: ['a', ' b'], top_logprobs: lists[bodies.length - 1] };
+      sendJson(response, 200, completion(body['prompt'], { logprobs }));
+    });
+    await using opened = await openVllm(`${server.url}/v1`);
+    await using lease = await opened.client.lease(signal, { random: Random.fromSeed(3) });
+    const request = { prompt: Int32Array.of(5), sampling: { temperature: 1, topP: 1 }, maxNewTokens: 2, stop: [], signal };
+    const { likeliest } = await lease.generate({ ...request, seed: 7, mustSeed: true, likeliest: 2 });
+    expect(likeliest).toEqual([
+      [
+        { text: 'b', logProb: -0.25 },
+        { text: 'a', logProb: -0.5 },
+      ],
+      [
+        { text: ' b', logProb: -0.25 },
+        { text: 'c', logProb: -2 },
+      ],
+    ]);
+    expect(bodies[0]).toMatchObject({ seed: 7, logprobs: 2 });
+    await expect(lease.generate({ ...request, likeliest: 1 })).rejects.toThrow(/did not list the likeliest tokens/);
+    expect(await lease.generate({ ...request, seed: 7 })).not.toHaveProperty('likeliest');
+    expect(bodies[2]).not.toHaveProperty('seed');
   });
 
   it('refuses sampling fields that it sets itself, a seed among them', async () => {

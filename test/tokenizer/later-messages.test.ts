@@ -51,9 +51,8 @@ describe.each(['qwen-2-5', 'qwen-3', 'qwen-3-5', 'llama-3', 'llama-3-1', 'gemma-
       const refused: string[] = [];
       for (const [what, next] of Object.entries(LATER)) {
         const bridge = await tokenizer.renderNext([user('a')], next, { tools }).catch((error: unknown) => {
-          expect(error).toBeInstanceOf(PolicyError);
-          expect((error as PolicyError).status).toBe(400);
-          return null;
+          if (error instanceof PolicyError && error.status === 400) return null;
+          throw error;
         });
         if (bridge === null) {
           refused.push(what);

@@ -3,7 +3,7 @@ import type { Message, Role, ToolCall } from '../../core/message.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import type { AgentRequest, AgentSettings } from '../agent-request.ts';
-import { defined, FLAG, integerFrom, LIST, numberFrom, OBJECT, readOnce, refuse, RequestKeys, STRING, stringsOf } from './request-keys.ts';
+import { defined, FLAG, integerFrom, LIST, OBJECT, readOnce, refuse, RequestKeys, sampled, STRING, stringsOf } from './request-keys.ts';
 import { OPENAI_IGNORED, responseFormat, textOf, toolChoice, toolSpec } from './openai-parts.ts';
 
 /** `prediction` is text that may be repeated, for the server's speed. */
@@ -26,28 +26,23 @@ export function readChatRequest(body: unknown): AgentRequest {
   return { model, messages, tools, settings, isStreamed, countsUsage, unhonoured: [...keys.end({ ignored: IGNORED, named: NAMED }), ...unhonoured] };
 }
 
-/** vLLM's fields of a request, by their names there. */
-const VLLM = {
-  top_k: integerFrom(-1),
-  min_p: numberFrom(0, 1),
-  repetition_penalty: numberFrom(0, 100),
-  presence_penalty: numberFrom(-2, 2),
-  frequency_penalty: numberFrom(-2, 2),
-  min_tokens: integerFrom(0),
-  chat_template_kwargs: OBJECT,
+/** Fields of a request that are passed on under their names. */
+const PASSED_ON = {
+  top_k: 'top_k',
+  min_p: 'min_p',
+  repetition_penalty: 'repetition_penalty',
+  presence_penalty: 'presence_penalty',
+  frequency_penalty: 'frequency_penalty',
+  min_tokens: 'min_tokens',
 };
 
 function chatSettings(keys: RequestKeys, tools: readonly ToolSpec[]): AgentSettings {
   const mostTokens = keys.optional('max_tokens', integerFrom(1));
-  const extra = Object.fromEntries(
-    Object.entries(VLLM).flatMap(([name, wanted]) => {
-      const value = keys.optional<unknown>(name, wanted);
-      return value === undefined ? [] : [[name, value]];
-    }),
-  );
+  const variables = keys.optional('chat_template_kwargs', OBJECT);
+  const extra = { ...keys.passedOn(PASSED_ON), ...(variables === undefined ? {} : { chat_template_kwargs: variables }) };
   return defined({
-    temperature: keys.optional('temperature', numberFrom(0, 100)),
-    topP: keys.optional('top_p', numberFrom(0, 1)),
+    temperature: keys.optional('temperature', sampled('temperature')),
+    topP: keys.optional('top_p', sampled('top_p')),
     maxTokens: keys.optional('max_completion_tokens', integerFrom(1)) ?? mostTokens,
     stop: stringsOf(keys.raw('stop'), 'stop'),
     seed: keys.optional('seed', integerFrom(-(2 ** 53))),

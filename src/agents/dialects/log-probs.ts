@@ -1,6 +1,6 @@
 /** Log-probs in the form that Chat Completions and Responses share. */
 import type { AgentRequest, AgentTurn, AgentLogProb } from '../agent-request.ts';
-import { AgentRefusal } from '../agent-refusal.ts';
+import { refuseSetting } from '../agent-refusal.ts';
 
 /** A token as OpenAI writes it. */
 export interface WrittenLogProb {
@@ -12,15 +12,12 @@ export interface WrittenLogProb {
 }
 
 /** Null if the request asks for none. Throws AgentRefusal if the policy gave none, or not the likeliest tokens that were asked for. */
-export function writtenLogProbs({ settings: { logProbs: most } }: AgentRequest, { logProbs }: AgentTurn): readonly WrittenLogProb[] | null {
+export function writtenLogProbs(request: AgentRequest, { logProbs }: AgentTurn): readonly WrittenLogProb[] | null {
+  const { logProbs: most } = request.settings;
   if (most === undefined) return null;
-  if (logProbs === undefined) throw new AgentRefusal(400, 'logprobs', 'logprobs cannot be honoured: the policy gave none. Leave it out.');
+  if (logProbs === undefined) return refuseSetting(request, 'logProbs', 'the policy gave none. Leave it out');
   if (most > 0 && logProbs.some(({ top }) => top === undefined))
-    throw new AgentRefusal(
-      400,
-      'top_logprobs',
-      'top_logprobs cannot be honoured: the policy gives the log-prob of each sampled token alone. Leave it out.',
-    );
+    refuseSetting(request, 'topLogProbs', 'the policy gives the log-prob of each sampled token alone. Leave it out');
   return logProbs.map((token) => ({ ...written(token), top_logprobs: (token.top ?? []).slice(0, most).map(written) }));
 }
 

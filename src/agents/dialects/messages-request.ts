@@ -2,13 +2,14 @@
 import type { Message, ToolCall } from '../../core/message.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
-import type { AgentRequest, AgentSettings, ToolChoice } from '../agent-request.ts';
+import type { AgentRequest, AgentSettings, SettingKeys, ToolChoice } from '../agent-request.ts';
 import { possibleChoice, responseFormat, toolSpec } from './openai-parts.ts';
-import { defined, FLAG, integerFrom, LIST, numberFrom, OBJECT, readOnce, refuse, RequestKeys, STRING, stringsOf } from './request-keys.ts';
+import { defined, FLAG, integerFrom, LIST, OBJECT, readOnce, refuse, RequestKeys, sampled, STRING, stringsOf } from './request-keys.ts';
 
 const IGNORED = ['metadata', 'service_tier', 'inference_geo', 'container', 'cache_control'];
 /** Thoughts are the policy's own affair. */
 const NAMED = ['thinking', 'context_management', 'speed'];
+const KEYS: Partial<SettingKeys> = { parallelToolCalls: 'tool_choice.disable_parallel_tool_use', jsonSchema: 'output_config.format' };
 
 export function readMessagesRequest(body: unknown): AgentRequest {
   const keys = new RequestKeys(body);
@@ -30,7 +31,7 @@ export function readMessagesRequest(body: unknown): AgentRequest {
   const servers = keys.optional('mcp_servers', LIST) ?? [];
   if (servers.length > 0) unhonoured.add('mcp_servers');
   for (const name of keys.end({ ignored: IGNORED, named: NAMED })) unhonoured.add(name);
-  return { model, messages, tools, settings, isStreamed, unhonoured: [...unhonoured] };
+  return { model, messages, tools, settings, keys: KEYS, isStreamed, unhonoured: [...unhonoured] };
 }
 
 interface ToolsRead {
@@ -40,19 +41,18 @@ interface ToolsRead {
 
 function messagesSettings(keys: RequestKeys, { tools, unhonoured }: ToolsRead): AgentSettings {
   const choice = keys.optional('tool_choice', OBJECT);
-  const topK = keys.optional('top_k', integerFrom(-1));
   const output = new RequestKeys(keys.optional('output_config', OBJECT) ?? {}, 'output_config.');
   const format = output.optional('format', OBJECT) ?? keys.optional('output_format', OBJECT);
   for (const name of output.end({ named: ['effort', 'task_budget'] })) unhonoured.add(name);
   return defined({
-    temperature: keys.optional('temperature', numberFrom(0, 100)),
-    topP: keys.optional('top_p', numberFrom(0, 1)),
+    temperature: keys.optional('temperature', sampled('temperature')),
+    topP: keys.optional('top_p', sampled('top_p')),
     maxTokens: keys.optional('max_tokens', integerFrom(1)),
     stop: stringsOf(keys.raw('stop_sequences'), 'stop_sequences'),
     toolChoice: choice === undefined ? undefined : possibleChoice(anthropicChoice(choice), tools),
     parallelToolCalls: choice?.['disable_parallel_tool_use'] === true ? false : undefined,
     jsonSchema: responseFormat(format, 'output_config.format.'),
-    extra: topK === undefined ? undefined : { top_k: topK },
+    extra: keys.passedOn({ top_k: 'top_k' }),
   });
 }
 

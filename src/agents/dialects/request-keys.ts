@@ -1,5 +1,6 @@
 /** Reads the keys of an agent's request, so that none is dropped silently: a key is read, known to change nothing, or refused by its name. */
 import { closestName } from '../../core/closest-name.ts';
+import { SAMPLED_FIELDS, type SampledField } from '../../core/sampling.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { AgentSettings } from '../agent-request.ts';
 import { AgentRefusal } from '../agent-refusal.ts';
@@ -16,7 +17,6 @@ interface Wanted<T> {
 
 const isString = (value: unknown): value is string => typeof value === 'string';
 const isFlag = (value: unknown): value is boolean => typeof value === 'boolean';
-const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);
 const isList = (value: unknown): value is readonly unknown[] => Array.isArray(value);
 
 export const STRING: Wanted<string> = { wanted: 'a string', is: isString };
@@ -24,8 +24,10 @@ export const FLAG: Wanted<boolean> = { wanted: 'true or false', is: isFlag };
 export const LIST: Wanted<readonly unknown[]> = { wanted: 'a list', is: isList };
 export const OBJECT: Wanted<Readonly<Record<string, unknown>>> = { wanted: 'an object', is: isObject };
 
-export function numberFrom(least: number, most: number): Wanted<number> {
-  return { wanted: `a number from ${least} to ${most}`, is: (value): value is number => isNumber(value) && value >= least && value <= most };
+/** A field of sampling, such as `top_p`, whatever the request calls it. */
+export function sampled(field: SampledField): Wanted<number> {
+  const { expected, accepts } = SAMPLED_FIELDS[field];
+  return { wanted: expected, is: (value): value is number => accepts(value) };
 }
 
 export function integerFrom(least: number, most = Number.MAX_SAFE_INTEGER): Wanted<number> {
@@ -62,6 +64,15 @@ export class RequestKeys {
     return this.optional(name, wanted) ?? refuse(this.#place + name, `must be ${wanted.wanted}; it is missing.`);
   }
 
+  /** Fields of sampling that are passed on, by the names that the request has for them. Undefined for none. */
+  passedOn(names: { readonly [K in SampledField]?: string }): Readonly<Record<string, unknown>> | undefined {
+    const given = Object.entries(names).flatMap(([field, name]) => {
+      const value = this.optional(name, sampled(field as SampledField));
+      return value === undefined ? [] : [[field, value]];
+    });
+    return given.length === 0 ? undefined : (Object.fromEntries(given) as Readonly<Record<string, unknown>>);
+  }
+
   raw(name: string): unknown {
     this.#read.add(name);
     return this.#fields[name];
@@ -77,7 +88,7 @@ export class RequestKeys {
     const unknown = left.find((name) => !ignored.includes(name) && !named.includes(name));
     if (unknown !== undefined) {
       const close = closestName(unknown, [...this.#read]);
-      refuse(this.#place + unknown, `cannot be honoured here${close === null ? '' : `; did you mean ${close}?`}. Leave it out.`);
+      refuse(this.#place + unknown, `cannot be honoured here. ${close === null ? 'Leave it out.' : `Did you mean ${close}?`}`);
     }
     return left.filter((name) => named.includes(name)).map((name) => this.#place + name);
   }

@@ -2,10 +2,10 @@
 import type { Message, ToolCall } from '../../core/message.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf, isObject } from '../../schemas/is-object.ts';
-import type { AgentRequest, AgentSettings, NamespacedTool } from '../agent-request.ts';
+import type { AgentRequest, AgentSettings, NamespacedTool, SettingKeys } from '../agent-request.ts';
 import { OPENAI_IGNORED, responseFormat, textOf, toolChoice, toolSpec } from './openai-parts.ts';
 import { AgentRefusal } from '../agent-refusal.ts';
-import { defined, FLAG, integerFrom, LIST, numberFrom, OBJECT, refuse, RequestKeys, STRING } from './request-keys.ts';
+import { defined, FLAG, integerFrom, LIST, OBJECT, refuse, RequestKeys, sampled, STRING } from './request-keys.ts';
 
 /** The items that a session has answered with, and the lists of its answers, for clients that name them by id. */
 export interface ItemStore {
@@ -17,6 +17,7 @@ export interface ItemStore {
 
 const IGNORED = [...OPENAI_IGNORED, 'client_metadata', 'stream_options', 'max_tool_calls'];
 const NAMED = ['reasoning'];
+const KEYS: Partial<SettingKeys> = { messages: 'input', jsonSchema: 'text.format', logProbs: 'include' };
 
 export function readResponsesRequest(body: unknown, store: ItemStore): AgentRequest {
   const keys = new RequestKeys(body);
@@ -41,7 +42,7 @@ export function readResponsesRequest(body: unknown, store: ItemStore): AgentRequ
   const model = keys.optional('model', STRING) ?? '';
   const isStreamed = keys.optional('stream', FLAG) ?? false;
   for (const name of [...text.end({ named: ['verbosity'] }), ...keys.end({ ignored: IGNORED, named: NAMED })]) unhonoured.add(name);
-  return { model, messages, tools, ...(namespaced.size === 0 ? {} : { namespaced }), settings, isStreamed, unhonoured: [...unhonoured] };
+  return { model, messages, tools, ...(namespaced.size === 0 ? {} : { namespaced }), settings, keys: KEYS, isStreamed, unhonoured: [...unhonoured] };
 }
 
 function responsesSettings(keys: RequestKeys, tools: readonly ToolSpec[]): AgentSettings {
@@ -50,8 +51,8 @@ function responsesSettings(keys: RequestKeys, tools: readonly ToolSpec[]): Agent
   const isAsked = included.includes('message.output_text.logprobs');
   if (most !== undefined && most > 0 && !isAsked) refuse('top_logprobs', 'needs "message.output_text.logprobs" in include.');
   return defined({
-    temperature: keys.optional('temperature', numberFrom(0, 100)),
-    topP: keys.optional('top_p', numberFrom(0, 1)),
+    temperature: keys.optional('temperature', sampled('temperature')),
+    topP: keys.optional('top_p', sampled('top_p')),
     maxTokens: keys.optional('max_output_tokens', integerFrom(1)),
     logProbs: isAsked ? (most ?? 0) : undefined,
     toolChoice: toolChoice(keys.raw('tool_choice'), tools, null),
