@@ -22,6 +22,10 @@ export interface EvaluationSummary {
 
 /** The fields of an exported rollout that are read here. */
 export interface RecordedRollout {
+  readonly rollout_id: string;
+  /** Of the branch that it left; absent for a rollout of one branch. */
+  readonly parent?: number | null;
+  readonly prompt_length: number;
   readonly token_ids: readonly number[];
   readonly loss_mask: readonly number[];
   readonly logprobs: readonly (number | null)[];
@@ -33,7 +37,7 @@ export interface RecordedRollout {
 
 /** Gone when disposed, with the evaluations in it. */
 export class EvaluationFolder implements Disposable {
-  readonly #path = mkdtempSync(join(tmpdir(), 'vf-vllm-'));
+  readonly path = mkdtempSync(join(tmpdir(), 'vf-vllm-'));
 
   /** Evaluates an environment, exports, and reads both back. */
   async evaluate(
@@ -41,22 +45,27 @@ export class EvaluationFolder implements Disposable {
     environment: string,
     ...args: readonly string[]
   ): Promise<{ summary: EvaluationSummary; rollouts: RecordedRollout[] }> {
-    const output = await this.#run('vf-eval', environment, '-b', url, '-m', model, '-o', this.#path, '--json', ...args);
+    const output = await this.run('vf-eval', environment, '-b', url, '-m', model, '-o', this.path, '--json', ...args);
     const summary = JSON.parse(output) as EvaluationSummary;
     const file = join(summary.directory, 'rollouts.jsonl');
-    await this.#run('vf-export', summary.directory, '-o', file);
+    await this.run('vf-export', summary.directory, '-o', file);
+    return { summary, rollouts: this.lines(file) as unknown as RecordedRollout[] };
+  }
+
+  /** The values of a JSONL file. */
+  lines(file: string): Readonly<Record<string, unknown>>[] {
     const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
-    return { summary, rollouts: lines.map((line) => JSON.parse(line) as RecordedRollout) };
+    return lines.map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>);
   }
 
   [Symbol.dispose](): void {
-    rmSync(this.#path, { recursive: true });
+    rmSync(this.path, { recursive: true });
   }
 
   /** Runs a command of the package as a user does; its output. */
-  async #run(command: string, ...args: readonly string[]): Promise<string> {
+  async run(command: string, ...args: readonly string[]): Promise<string> {
     const path = join(ROOT, 'bin', `${command}.js`);
-    const { stdout } = await promisify(execFile)(process.execPath, [path, ...args], { cwd: this.#path, maxBuffer: 64 * 2 ** 20 });
+    const { stdout } = await promisify(execFile)(process.execPath, [path, ...args], { cwd: this.path, maxBuffer: 64 * 2 ** 20 });
     return stdout;
   }
 }
