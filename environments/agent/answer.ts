@@ -35,8 +35,16 @@ export async function readAnswer(source: AnswerSource, printed: Printed): Promis
   return await fileAnswer(source.file, printed);
 }
 
+/** Some programs colour what they print, wherever they print it. */
+export function withoutColours(text: string): string {
+  return text.replaceAll(COLOUR, '');
+}
+
+// oxlint-disable-next-line eslint/no-control-regex -- it is what a terminal reads
+const COLOUR = /\u001B\[[\d;]*m/g;
+
 function lastLine(stdout: string): FoundAnswer | string {
-  const line = stdout.trimEnd().split('\n').at(-1)!.trim();
+  const line = withoutColours(stdout).trimEnd().split('\n').at(-1)!.trim();
   return line === '' ? 'It printed nothing on stdout.' : { answer: line, output: {} };
 }
 

@@ -10,6 +10,7 @@ const printed = (stdout: string) => ({ stdout, home: '/nonexistent', mostBytes: 
 describe('readAnswer', () => {
   it('takes the last line that is not blank', async () => {
     expect(await readAnswer('line', printed('thinking\n  Paris \r\n\n \n'))).toEqual({ answer: 'Paris', output: {} });
+    expect(await readAnswer('line', printed('> build\n\u001B[1;32mParis\u001B[0m\n\u001B[0m\n'))).toEqual({ answer: 'Paris', output: {} });
     expect(await readAnswer('line', printed(' \n'))).toBe('It printed nothing on stdout.');
   });
 

@@ -93,7 +93,7 @@ describe.concurrent('runAgent', () => {
   it.each([
     [
       'exit_code',
-      'import sys; print("trace", file=sys.stderr); sys.exit("no module openai; key-of-the-session")',
+      'import sys; print("trace", file=sys.stderr); sys.exit("\\033[31mno module openai; key-of-the-session\\033[0m\\n\\033[0m")',
       {},
       /exit code 1\. The last line of its stderr: no module openai; \[hidden\]$/,
     ],
