@@ -1,5 +1,5 @@
 /** Answers the requests of a session: reads a body within limits, asks the policy, and writes the answer at once or as a stream. */
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { Context } from 'hono';
 import { AgentRefusal } from '../../agents/agent-refusal.ts';
 import type { Dialect } from '../../agents/dialects/dialect.ts';
@@ -26,7 +26,7 @@ export async function answer(call: Call, dialect: Dialect): Promise<Response> {
   const { c, session, signal } = call;
   const { value: body, characters } = await bodyOf(call);
   const request = session.read(dialect, body);
-  const head = { id: randomBytes(12).toString('hex'), created: Math.floor(Date.now() / 1000), model: request.model || session.model };
+  const head = { id: randomUUID().replaceAll('-', ''), created: Math.floor(Date.now() / 1000), model: request.model || session.model };
   const headers = { 'x-request-id': head.id };
   // Only Responses names answers again.
   const keep = (given: object) => {

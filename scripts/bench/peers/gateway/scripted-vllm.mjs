@@ -65,7 +65,12 @@ const server = http.createServer({ keepAliveTimeout: 60_000 }, (request, respons
   request.on('data', (part) => parts.push(part));
   request.on('end', () => {
     const body = Buffer.concat(parts).toString();
-    const reply = { '/v1/models': () => models, '/v1/chat/completions': () => chat(body), '/v1/completions': () => completed(body) }[request.url];
+    const reply = {
+      '/health': () => '{}',
+      '/v1/models': () => models,
+      '/v1/chat/completions': () => chat(body),
+      '/v1/completions': () => completed(body),
+    }[request.url];
     response.writeHead(reply === undefined ? 404 : 200, { 'content-type': 'application/json' });
     response.end(reply === undefined ? '{"detail":"Not Found"}' : reply());
   });
