@@ -55,6 +55,36 @@ export function afterThoughts(text: string): string {
   return text;
 }
 
+/** Words that a prompt may ask for as a format of the answer, which is then not a thought. */
+const OF_PROMPTS: ReadonlySet<string> = new Set(['<thinking>', '<thought>', '<reasoning>']);
+const OF_TEMPLATES = TAGS.filter(([open]) => !OF_PROMPTS.has(open));
+
+/**
+ * A turn without the thoughts at its beginning, as a server with a reasoning parser gives it. Thoughts are closed, in the tags of a
+ * family's chat template; everything else is text, also tags further on.
+ * @param mayBeOpen the template may have opened thoughts outside the text: then they end in a tag that ends or begins a line. @default false
+ * @returns `thoughts` without tags, empty if there are none; `rest` without blanks after them
+ * @example splitThoughts('<think>so</think>\nIt is grey.') // { thoughts: 'so', rest: 'It is grey.' }
+ */
+export function splitThoughts(text: string, { mayBeOpen = false } = {}): { readonly thoughts: string; readonly rest: string } {
+  const start = text.trimStart();
+  for (const [open, close] of OF_TEMPLATES) {
+    const opened = start.startsWith(open) ? open : start.startsWith(close) || (mayBeOpen && endsOpenThoughts(text, { open, close })) ? '' : null;
+    const end = opened === null ? -1 : start.indexOf(close, opened.length);
+    if (end === -1) continue;
+    const thoughts = start.slice(opened!.length, end).replace(/^\n/, '').replace(/\n$/, '');
+    return { thoughts, rest: start.slice(end + close.length).trimStart() };
+  }
+  return { thoughts: '', rest: text };
+}
+
+/** A tag within a sentence is a mention. */
+function endsOpenThoughts(text: string, { open, close }: { readonly open: string; readonly close: string }): boolean {
+  const at = text.indexOf(close);
+  if (at === -1 || text.slice(0, at).includes(open) || /^\s*[{[`]/.test(text)) return false;
+  return /(?:^|\n)[ \t]*$/.test(text.slice(0, at)) || /^[ \t]*(?:\n|$)/.test(text.slice(at + close.length));
+}
+
 /** Index after the last tag that closes thoughts; 0 without one. */
 export function afterClosedThoughts(text: string): number {
   return Math.max(0, ...THOUGHTS.map(({ close }) => (text.includes(close) ? text.lastIndexOf(close) + close.length : 0)));

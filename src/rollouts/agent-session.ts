@@ -38,6 +38,8 @@ export interface SessionTurn {
   answer: SampledAgentTurn | null;
   /** Its messages are in the tree. */
   readonly request: Pick<AgentRequest, 'tools' | 'settings' | 'keys'>;
+  /** Its number among the answers to its list that are wanted next to each other, from 0 up. */
+  readonly choice: number;
   /** The role that asked; null without one. */
   readonly role: string | null;
   /** Where its list left what had been said; null if it went on. */
@@ -135,6 +137,7 @@ export class AgentSession {
     const turn: SessionTurn = {
       answer: null,
       request: { tools, settings, ...(keys === undefined ? {} : { keys }) },
+      choice: choiceOf(node, settings),
       role,
       fork: fork ?? forkAgain(node),
       sampled: undefined as never,
@@ -187,7 +190,7 @@ export class AgentSession {
     try {
       if (mostTokens === 0) throw this.#refusalOf('max_total_completion_tokens_reached');
       const answer = await untilAborted(
-        sampler.sample(place, { ordinal, sampling: this.#sampling(settings), isTrained, mostTokens, signal }),
+        sampler.sample(place, { ordinal, choice: place.turn!.choice, sampling: this.#sampling(settings), isTrained, mostTokens, signal }),
         signal,
       );
       written = answer.usage.completionTokens;
@@ -216,6 +219,15 @@ export class AgentSession {
       ...(extra === undefined ? {} : { extra: { ...sampling.extra, ...extra } }),
     };
   }
+}
+
+/** The lowest number that no answer has which was asked for under these settings and is not gone on from. One that failed has left its number. */
+function choiceOf({ turns }: AgentNode, settings: AgentSettings): number {
+  const asked = canonicalJson(settings);
+  const taken = turns.flatMap(({ isLeaf, turn }) => (isLeaf && canonicalJson(turn!.request.settings) === asked ? [turn!.choice] : []));
+  let choice = 0;
+  while (taken.includes(choice)) choice += 1;
+  return choice;
 }
 
 /** The fork of a further answer to a list; null for the first. */

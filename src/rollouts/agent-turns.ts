@@ -6,7 +6,7 @@ import type { TokenSample } from '../clients/policy-client.ts';
 import type { Message, PlacedImage, ToolCall } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import type { Sampling } from '../core/sampling.ts';
-import { afterClosedThoughts } from '../core/text-outside-thoughts.ts';
+import { splitThoughts } from '../core/text-outside-thoughts.ts';
 import type { ToolCallAttempt } from '../core/tool-calls.ts';
 import type { SessionTurn } from './agent-session.ts';
 import type { PlayedTurn } from './conversation-turns.ts';
@@ -43,6 +43,8 @@ export interface TurnTokens {
 export interface SampleOptions {
   /** Number of turns before it that answer the same list. */
   readonly ordinal: number;
+  /** Number of answers that are wanted next to it and have a lower number: 0 for the first of `n`. */
+  readonly choice: number;
   readonly sampling: Sampling;
   /** The run's settings hold, as in training. */
   readonly isTrained: boolean;
@@ -65,18 +67,27 @@ export function pathOf(node: AgentNode): readonly AgentNode[] {
   return path.toReversed();
 }
 
-/** The text of a turn as an agent gets it: without thoughts, their tags and the stop string that ended it. */
-export function said(text: string, stopReason: string | number | null): Pick<AgentTurn, 'content' | 'reasoning' | 'stopSequence'> {
-  const stopped = typeof stopReason === 'string' && stopReason !== '' && text.endsWith(stopReason);
-  const written = stopped ? text.slice(0, -stopReason.length) : text;
-  const stop = stopped ? { stopSequence: stopReason } : {};
-  const end = afterClosedThoughts(written);
-  if (end === 0) return { content: written, ...stop };
-  const reasoning = written
-    .slice(0, end)
-    .replace(/^\s*<[^>]*>\n?/, '')
-    .replace(/\n?<\/[^>]*>\s*$/, '');
-  return { content: written.slice(end).trimStart(), ...(reasoning.trim() === '' ? {} : { reasoning }), ...stop };
+/**
+ * The text of a turn as an agent gets it: without the thoughts at its beginning, their tags and the stop string that ended it.
+ * @param mayBeOpen the chat template of a server may have opened thoughts, which it does not tell. @default false
+ */
+export function said(
+  text: string,
+  stopReason: string | number | null,
+  { mayBeOpen = false }: { readonly mayBeOpen?: boolean } = {},
+): Pick<AgentTurn, 'content' | 'reasoning' | 'stopSequence'> {
+  const written = typeof stopReason === 'string' ? withoutStop(text, stopReason) : text;
+  const { thoughts, rest } = splitThoughts(written, { mayBeOpen });
+  return {
+    content: rest,
+    ...(thoughts.trim() === '' ? {} : { reasoning: thoughts }),
+    ...(written === text ? {} : { stopSequence: stopReason as string }),
+  };
+}
+
+/** The text as it is if the stop string does not end it. */
+export function withoutStop(text: string, stop: string): string {
+  return text.endsWith(stop) ? text.slice(0, text.length - stop.length) : text;
 }
 
 /**
@@ -96,7 +107,26 @@ export function agentCalls(attempts: readonly ToolCallAttempt[], id: (index: num
   const calls = attempts.map((attempt, i): ToolCall | null => {
     if (!('problem' in attempt)) return { id: id(i), name: attempt.name, arguments: JSON.stringify(attempt.args) };
     const broken = /^\s*\{\s*"name"\s*:\s*"([^"\\]+)"\s*,\s*"(?:arguments|parameters)"\s*:\s*/.exec(attempt.text);
-    return broken === null ? null : { id: id(i), name: broken[1]!, arguments: attempt.text.slice(broken[0].length) };
+    return broken === null ? null : { id: id(i), name: broken[1]!, arguments: firstValue(attempt.text.slice(broken[0].length)) };
   });
   return calls.every((call) => call !== null) ? calls : [];
+}
+
+/** The value with which a text begins, without what follows it in its object; the whole text if it is not closed. */
+function firstValue(text: string): string {
+  let depth = 0;
+  let isQuoted = false;
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at]!;
+    if (isQuoted && char === '\\') at += 1;
+    else if (char === '"') isQuoted = !isQuoted;
+    else if (isQuoted) continue;
+    else if (char === '{' || char === '[') depth += 1;
+    else if (char === '}' || char === ']') depth -= 1;
+    else if (char === ',' && depth === 0) depth = -1;
+    else continue;
+    if (depth < 0) return text.slice(0, at).trimEnd();
+    if (depth === 0 && !isQuoted) return text.slice(0, at + 1);
+  }
+  return text.trimEnd();
 }

@@ -22,15 +22,17 @@ export class ChatTurnSampler implements TurnSampler {
     const { ordinal, mostTokens, signal } = options;
     const { capabilities, limits, maxTokens } = this.#options;
     const { request } = place.turn!;
-    const { sampling, tools: offered, stop } = turnSettings(request, { ...options, capabilities });
+    const { sampling, tools, callable, stop } = turnSettings(request, { ...options, capabilities });
     const path = pathOf(place.parent!);
     const most = Math.min(maxTokens ?? limits.responseTokens * (capabilities.lengthScale ?? 1), mostTokens, request.settings.maxTokens ?? Infinity);
     const maxNewTokens = Number.isFinite(most) ? most : null;
     // One is enough: over an API of messages no prompt need extend another.
     const lease = await (this.#lease ??= this.#options.lease());
     const prompt = path.map(({ message, turn }) => message ?? turn!.answer!.played.message);
-    const sample = await lease.generate({ prompt, sampling, maxNewTokens, stop, ...(offered.length === 0 ? {} : { tools: offered }), signal });
-    const { text, toolCalls: parsed = [], reasoning, finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false } = sample;
+    const sample = await lease.generate({ prompt, sampling, maxNewTokens, stop, ...(tools.length === 0 ? {} : { tools }), signal });
+    const { text, reasoning, finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false } = sample;
+    // A server may parse a call although the turn must have none; its text is part of the text.
+    const { toolCalls: parsed = [] } = request.settings.toolChoice === 'none' ? {} : sample;
     const odd = parsed.find((call) => !isToolCall(call));
     if (odd !== undefined)
       throw new PolicyError(`The policy's client gave a tool call that is not { id, name, arguments }, three strings: ${JSON.stringify(odd)}`, {
@@ -38,16 +40,16 @@ export class ChatTurnSampler implements TurnSampler {
       });
     const index = path.filter(({ turn }) => turn !== null).length;
     const left =
-      offered.length === 0 || parsed.length > 0
+      callable.length === 0 || parsed.length > 0
         ? { attempts: parsed.map(readToolCall), content: sample.content ?? text }
-        : leftToolCalls(text, index, offered);
+        : leftToolCalls(text, index, callable);
     // Ids of a server are not unique in a rollout: some count from 0 in every reply.
     const callId = (call: number) => agentCallId(place.parent!, ordinal, call);
     const toolCalls =
       parsed.length > 0
         ? parsed.map(({ name, arguments: args }, i) => ({ id: callId(i), name, arguments: args }))
         : agentCalls(left.attempts, callId);
-    const heard = said(toolCalls.length === 0 ? text : left.content, stopReason);
+    const heard = said(toolCalls.length === 0 ? text : left.content, stopReason, { mayBeOpen: reasoning === undefined });
     const message = messageOf({ sample, left, toolCalls });
     return {
       ...heard,

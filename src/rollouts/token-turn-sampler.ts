@@ -6,7 +6,7 @@ import type { PolicyCapabilities, TokenLease, TokenSample } from '../clients/pol
 import type { EnvironmentLimits } from '../core/environment.ts';
 import { PolicyError, PromptTooLongError } from '../core/errors.ts';
 import type { PlacedImage, RenderedTokens } from '../core/message.ts';
-import type { Random } from '../core/random.ts';
+import { Random } from '../core/random.ts';
 import { type Sampling, templateVariables } from '../core/sampling.ts';
 import type { AgentRequest } from '../agents/agent-request.ts';
 import {
@@ -19,6 +19,7 @@ import {
   said,
   type TurnSampler,
   type TurnTokens,
+  withoutStop,
 } from './agent-turns.ts';
 import type { SessionTurn } from './agent-session.ts';
 import { furtherSeed, turnSettings } from './turn-settings.ts';
@@ -80,7 +81,7 @@ export class TokenTurnSampler implements TurnSampler {
     const { capabilities, readsThoughts } = this.#options;
     const { request } = place.turn!;
     const { settings } = request;
-    const { sampling, tools, stop, prefill, seed } = turnSettings(request, { ...options, capabilities });
+    const { sampling, tools, callable, stop, prefill, seed } = turnSettings(request, { ...options, capabilities });
     const path = pathOf(place.parent!);
     const conversation = { tools, variables: templateVariables(sampling), capabilities, readsThoughts, signal };
     const before = path.findLast(({ turn }) => turn !== null) ?? null;
@@ -96,7 +97,7 @@ export class TokenTurnSampler implements TurnSampler {
       ...(shown.length === 0 ? {} : { images: shown }),
       ...(settings.logProbs === undefined ? {} : { likeliest: settings.logProbs }),
       ...(seed === null ? {} : { mustSeed: true }),
-      seed: seed ?? furtherSeed(this.#seed(index), ordinal),
+      seed: seed ?? furtherSeed(this.#seed(index, place.turn!.role), ordinal),
     };
     const sample = await lease.generate({ prompt, sampling, maxNewTokens, stop, ...asked, signal }).catch((error: unknown) => {
       // In training they are the run's, so that it fails.
@@ -106,16 +107,18 @@ export class TokenTurnSampler implements TurnSampler {
     assertFiniteLogProbs(sample);
     const text = opening + sample.text;
     const callId = (call: number) => agentCallId(place.parent!, ordinal, call);
-    const read = readTurn(text, { sample, isWhole: true, index, callId }, conversation);
+    const read = readTurn(text, { sample, isWhole: true, index, callId }, { ...conversation, tools: callable });
     const toolCalls = agentCalls(read.toolCalls, callId);
+    // Others are the sampler's own, which the agent knows nothing of.
+    const stopped = settings.stop?.find((one) => one === sample.stopReason) ?? null;
     end.ids.push(sample.ids);
     this.#ends.set(place, end);
     return {
-      ...said(toolCalls.length === 0 ? text : (read.recorded.content as string), settings.stop?.find((one) => one === sample.stopReason) ?? null),
+      ...said(toolCalls.length === 0 ? text : (read.recorded.content as string), stopped),
       toolCalls,
       finish: sample.finish,
       usage: sample.usage,
-      ...(settings.logProbs === undefined ? {} : { logProbs: logProbsOf(sample) }),
+      ...(settings.logProbs === undefined ? {} : { logProbs: logProbsOf(sample, stopped) }),
       played: { message: read.message, isClosed: read.isClosed },
       recorded: read.recorded,
       text,
@@ -156,7 +159,9 @@ export class TokenTurnSampler implements TurnSampler {
     if (prefill === '') return given;
     if (given.opening !== '') refuseSetting(request, 'toolChoice', 'the chat template of the policy opens each turn with thoughts');
     const opened = await untilAborted(lease.encode(prefill), options.signal);
-    return { ...given, ids: Int32Array.of(...given.ids, ...opened), opening: prefill };
+    const ids = new GrowingIds();
+    ids.push(given.ids);
+    return { ...given, ids: ids.push(opened), opening: prefill };
   }
 
   #room(length: number): number {
@@ -171,10 +176,11 @@ export class TokenTurnSampler implements TurnSampler {
     );
   }
 
-  /** The seed of the k-th turn of any conversation. */
-  #seed(index: number): number {
+  /** The seed of the k-th turn of any conversation, another one for each role: two may answer the same list. */
+  #seed(index: number, role: string | null): number {
     while (this.#seeds.length <= index) this.#seeds.push(this.#options.random.uint32());
-    return this.#seeds[index]!;
+    const seed = this.#seeds[index]!;
+    return role === null ? seed : Random.fromSeed(seed).fork(role).uint32();
   }
 }
 
@@ -199,11 +205,13 @@ function isRefusal(error: unknown): error is PolicyError {
   return error instanceof PolicyError && error.status === 400 && !(error instanceof PromptTooLongError);
 }
 
-/** Every sampled token with its text, for an agent that asks. */
-function logProbsOf({ text, tail, textEnds, logProbs, likeliest }: TokenSample): NonNullable<SampledAgentTurn['logProbs']> {
-  const whole = text + tail;
-  return Array.from(logProbs, (logProb, i) => ({
-    text: whole.slice(i === 0 ? 0 : textEnds[i - 1], textEnds[i]),
+/** Every sampled token with its text, for an agent that asks; as the answer, without the stop string that ended it. */
+function logProbsOf({ text, tail, textEnds, logProbs, likeliest }: TokenSample, stopped: string | null): NonNullable<SampledAgentTurn['logProbs']> {
+  const whole = stopped === null ? text + tail : withoutStop(text, stopped);
+  const starts = [0, ...textEnds];
+  const count = stopped === null ? logProbs.length : starts.findIndex((start) => start >= whole.length);
+  return Array.from(logProbs.subarray(0, count), (logProb, i) => ({
+    text: whole.slice(starts[i], textEnds[i]),
     logProb,
     ...(likeliest === undefined ? {} : { top: likeliest[i]! }),
   }));

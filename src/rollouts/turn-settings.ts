@@ -8,7 +8,10 @@ import type { SampleOptions } from './agent-turns.ts';
 
 export interface TurnSettings {
   readonly sampling: Sampling;
+  /** Shown to the policy: also where this turn may call none of them, because other turns of its conversation may. */
   readonly tools: readonly ToolSpec[];
+  /** Those that this turn may call. */
+  readonly callable: readonly ToolSpec[];
   readonly stop: readonly string[];
   /** Text that opens the turn for the policy, so that it must go on with a call. Empty if nothing does. For policies by token ids. */
   readonly prefill: string;
@@ -23,29 +26,31 @@ export function turnSettings(
     sampling,
     capabilities,
     isTrained,
-    ordinal,
-  }: Pick<SampleOptions, 'sampling' | 'isTrained' | 'ordinal'> & { readonly capabilities: PolicyCapabilities },
+    choice,
+  }: Pick<SampleOptions, 'sampling' | 'isTrained' | 'choice'> & { readonly capabilities: PolicyCapabilities },
 ): TurnSettings {
   const { tools, settings } = request;
   const refuse = (setting: keyof SettingKeys, because: string) => refuseSetting(request, setting, because);
   const { toolChoice = 'auto', parallelToolCalls = true, jsonSchema, logProbs, stop = [] } = settings;
-  const offered = toolChoice === 'none' ? [] : tools;
   const { kind, toolCalls: format = null, isEmbedded = false } = capabilities;
-  if (offered.length > 0 && format === null) refuse('tools', 'the policy has no format for calls: its chat template renders none of the known ones');
-  if (toolChoice === 'required' && offered.length === 0) refuse('toolChoice', 'the request offers no tool');
-  if (typeof toolChoice === 'object' && !offered.some(({ name }) => name === toolChoice.name))
+  const callable = toolChoice === 'none' ? [] : tools;
+  // Without a format for calls no turn of the conversation is shown any.
+  const shown = format === null ? callable : tools;
+  if (callable.length > 0 && format === null) refuse('tools', 'the policy has no format for calls: its chat template renders none of the known ones');
+  if (toolChoice === 'required' && callable.length === 0) refuse('toolChoice', 'the request offers no tool');
+  if (typeof toolChoice === 'object' && !callable.some(({ name }) => name === toolChoice.name))
     refuse('toolChoice', `the request offers no tool ${toolChoice.name}`);
   if (logProbs !== undefined && kind === 'chat') refuse('logProbs', 'the policy is an API of messages, whose log-probs are not read');
   if (jsonSchema !== undefined && isEmbedded)
     refuse('jsonSchema', 'the embedded engine cannot guide what it samples. Serve the policy with vLLM (-p vllm)');
   if (jsonSchema !== undefined && isTrained)
     refuse('jsonSchema', 'a guided sampler has other log-probs than the policy, so its text cannot be trained on');
-  const seed = isTrained || settings.seed === undefined ? null : furtherSeed(settings.seed, ordinal);
+  const seed = isTrained || settings.seed === undefined ? null : furtherSeed(settings.seed, choice);
   const wanted = seed === null ? {} : { seed };
   if (kind === 'chat')
-    return { sampling: withFields(sampling, { ...chatFields(settings, offered), ...wanted }), tools: offered, stop, prefill: '', seed };
+    return { sampling: withFields(sampling, { ...chatFields(settings, shown), ...wanted }), tools: shown, callable, stop, prefill: '', seed };
   // Only an answer would be, and never a call.
-  if (jsonSchema !== undefined && offered.length > 0)
+  if (jsonSchema !== undefined && callable.length > 0)
     refuse(
       'jsonSchema',
       'the answer is guided token by token, so that no tool could be called. Ask for it in a request without tools, or with tool_choice "none"',
@@ -53,12 +58,12 @@ export function turnSettings(
   const guided = jsonSchema === undefined ? {} : { structured_outputs: jsonSchema === null ? { json_object: true } : { json: jsonSchema } };
   const spelling = format === 'structured' ? null : format;
   const single =
-    parallelToolCalls || offered.length === 0
+    parallelToolCalls || callable.length === 0
       ? []
       : [CLOSINGS[spelling ?? 'llama3'] ?? refuse('parallelToolCalls', 'the format of its calls has no closing tag')];
   const prefill =
     toolChoice === 'auto' || toolChoice === 'none' ? '' : OPENINGS[spelling ?? 'hermes'](toolChoice === 'required' ? null : toolChoice.name);
-  return { sampling: withFields(sampling, guided), tools: offered, stop: [...stop, ...single], prefill, seed };
+  return { sampling: withFields(sampling, guided), tools: shown, callable, stop: [...stop, ...single], prefill, seed };
 }
 
 /** A turn that calls one tool at a time ends with its first call. */
@@ -71,9 +76,9 @@ const OPENINGS: Readonly<Record<ToolCallFormat, (name: string | null) => string>
   llama3: (name) => (name === null ? '{"name": "' : `{"name": ${JSON.stringify(name)}, "parameters": `),
 };
 
-/** A further answer to the same list has another seed. @param ordinal number of answers before it */
-export function furtherSeed(seed: number, ordinal: number): number {
-  return ordinal === 0 ? seed : Math.imul(seed ^ ordinal, 0x9e3779b1) >>> 0;
+/** A further answer has another seed. @param before number of answers before it */
+export function furtherSeed(seed: number, before: number): number {
+  return before === 0 ? seed : Math.imul(seed ^ before, 0x9e3779b1) >>> 0;
 }
 
 /** The fields of a chat API, which has words for all of it. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { afterThoughts, answerEnds, outsideThoughts } from '../../src/core/text-outside-thoughts.ts';
+import { afterThoughts, answerEnds, outsideThoughts, splitThoughts } from '../../src/core/text-outside-thoughts.ts';
 
 describe('outsideThoughts', () => {
   it('blanks thoughts and keeps places', () => {
@@ -18,6 +18,38 @@ describe('afterThoughts', () => {
     ['{"reason": "it wrote </think> twice"}', '{"reason": "it wrote </think> twice"}'],
   ])('%j leaves %j', (text, rest) => {
     expect(afterThoughts(text)).toBe(rest);
+  });
+});
+
+describe('splitThoughts', () => {
+  it.each([
+    ['<think>\nso\n</think>\n\nIt is grey.', 'so', 'It is grey.'],
+    ['[THINK]so[/THINK]grey', 'so', 'grey'],
+    ['</think>grey', '', 'grey'],
+    ['<think></think>', '', ''],
+    ['<think>a</think> I wrote </think> myself', 'a', 'I wrote </think> myself'],
+  ])('takes %j apart', (text, thoughts, rest) => {
+    expect(splitThoughts(text)).toEqual({ thoughts, rest });
+  });
+
+  it.each([
+    'Hello. <think>x</think> World',
+    'A <think>b</think> C <think>d</think> E',
+    'Use the tag </think> to close. The answer is 4',
+    '<reasoning>r</reasoning>\n<answer>4</answer>',
+    '<thought>t</thought> Done',
+    '```xml\n<think>a</think>\n```\nDone',
+    '<think>never closed',
+    ' plain ',
+  ])('leaves %j as it is', (text) => {
+    for (const mayBeOpen of [false, true]) expect(splitThoughts(text, { mayBeOpen })).toEqual({ thoughts: '', rest: text });
+  });
+
+  it('ends thoughts that the template of a server has opened in a tag of its own line', () => {
+    const open = 'so\n</think>\n\ngrey';
+    expect(splitThoughts(open, { mayBeOpen: true })).toEqual({ thoughts: 'so', rest: 'grey' });
+    expect(splitThoughts('so</think>\ngrey', { mayBeOpen: true })).toEqual({ thoughts: 'so', rest: 'grey' });
+    expect(splitThoughts(open)).toEqual({ thoughts: '', rest: open });
   });
 });
 

@@ -1,12 +1,13 @@
-/** What the server and the chat template of a policy refuse, and what an agent hears of stop strings. */
+/** What the policy is asked, what its server and its chat template refuse, and what an agent hears of stop strings. */
 import type { LanguageModelV4CallOptions, LanguageModelV4Prompt } from '@ai-sdk/provider';
 import { describe, expect, it } from 'vitest';
+import type { GenerateRequest, LeaseOptions, PolicyLease } from '../../src/clients/policy-client.ts';
 import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted.ts';
 import { AgentEnv, type AgentOptions } from '../../src/core/agent-env.ts';
 import { Dataset, type Row } from '../../src/core/dataset.ts';
 import type { AgentPolicy } from '../../src/core/environment.ts';
 import { PolicyError } from '../../src/core/errors.ts';
-import { contentText } from '../../src/core/message.ts';
+import { contentText, type Message } from '../../src/core/message.ts';
 import { Rubric } from '../../src/core/rubric.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
 import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
@@ -29,6 +30,32 @@ const user = (text: string): LanguageModelV4Prompt[number] => ({ role: 'user', c
 const written = (text: string): LanguageModelV4Prompt[number] => ({ role: 'assistant', content: [{ type: 'text', text }] });
 const ask = async (policy: AgentPolicy, prompt: LanguageModelV4Prompt, more: Partial<LanguageModelV4CallOptions> = {}) =>
   await policy.languageModel().doGenerate({ prompt, ...more });
+
+/** Keeps what its leases are asked: the names of the tools that a prompt shows, and each generation. */
+class Heard extends ScriptedClient {
+  readonly shown: (readonly string[])[] = [];
+  readonly requests: GenerateRequest<unknown>[] = [];
+
+  override async lease(signal: AbortSignal, options: LeaseOptions = {}): Promise<PolicyLease> {
+    const lease = await super.lease(signal, options);
+    const asked = <R extends GenerateRequest<unknown>>(request: R): R => {
+      this.requests.push(request);
+      return request;
+    };
+    if (lease.kind === 'chat') return { ...lease, generate: (request: GenerateRequest<readonly Message[]>) => lease.generate(asked(request)) };
+    return {
+      ...lease,
+      render: (messages, more) => {
+        this.shown.push((more?.tools ?? []).map(({ name }) => name));
+        return lease.render(messages, more);
+      },
+      generate: (request: GenerateRequest<Int32Array>) => lease.generate(asked(request)),
+    };
+  }
+}
+
+const find = { type: 'function', name: 'find', inputSchema: { type: 'object' } } as const;
+const call = '<tool_call>{"name": "find", "arguments": {}}</tool_call>';
 
 /** As Gemma's, in which a user speaks first. */
 const alternating: ScriptedOptions['template'] = (messages) => {
@@ -116,5 +143,144 @@ it('the tag that ends a single call is no stop sequence of the agent, and its ow
   expect(heard).toEqual([
     ['tool_use', null],
     ['stop_sequence', '!'],
+  ]);
+});
+
+describe('tool_choice "none"', () => {
+  it.each([
+    [
+      'tokens',
+      'hermes',
+      [
+        [['find']],
+        [
+          [undefined, undefined],
+          [undefined, undefined],
+        ],
+      ],
+    ],
+    [
+      'chat',
+      'structured',
+      [
+        [],
+        [
+          [1, { tool_choice: 'none' }],
+          [1, undefined],
+        ],
+      ],
+    ],
+  ] as const)('shows the tools all the same, because the next turn may call them: %s', async (kind, toolCalls, asked) => {
+    const client = new Heard({ turns: () => call, kind, toolCalls });
+    const contents: unknown[] = [];
+    const rollout = await play(
+      async ({ policy }) => {
+        const { content } = await ask(policy, [user('a')], { tools: [find], toolChoice: { type: 'none' } });
+        contents.push(...content);
+        await ask(policy, [user('a'), written(call), user('b')], { tools: [find] });
+        return {};
+      },
+      { turns: [] },
+      { client },
+    );
+    expect(contents).toEqual([{ type: 'text', text: call }]);
+    expect([rollout.error, rollout.branches.length]).toEqual([null, 1]);
+    expect([client.shown.slice(0, 1), client.requests.map(({ tools, sampling }) => [tools?.length, sampling.extra])]).toEqual(asked);
+  });
+});
+
+it('a call that must be made opens a prompt of any length', async () => {
+  const { error, turns } = await play(
+    async ({ policy }) => {
+      await ask(policy, [user('w'.repeat(300_000))], { tools: [find], toolChoice: { type: 'required' } });
+      return {};
+    },
+    { turns: ['find", "arguments": {}}</tool_call>'] },
+  );
+  expect([error, turns]).toEqual([null, 1]);
+});
+
+describe('the seed of a turn', () => {
+  const seedsOf = async (run: Run, more: Partial<RunOptions<Row>> = {}, script: Partial<ScriptedOptions> = {}) => {
+    const client = new Heard({ turns: () => 'hi', ...script });
+    await using gateway = await Gateway.open();
+    const { error } = await play(run, { turns: [] }, { client, gateway, ...more });
+    expect(error).toBeNull();
+    return client.requests.map(({ seed, sampling }) => seed ?? sampling.extra?.['seed']);
+  };
+  const chat = (policy: AgentPolicy, more: object) =>
+    fetch(`${policy.baseURL}/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ messages: [{ role: 'user', content: 'a' }], ...more }),
+    });
+
+  it('differs between two roles that ask the same list, and is as without roles for the policy itself', async () => {
+    const alone = await seedsOf(async ({ policy }) => {
+      await ask(policy, [user('a')]);
+      return {};
+    });
+    const roles = await seedsOf(async ({ policy }) => {
+      for (const asking of [policy, policy.as('pro'), policy.as('con')]) await ask(asking, [user('a')]);
+      return {};
+    });
+    expect(roles[0]).toBe(alone[0]);
+    expect(new Set(roles).size).toBe(3);
+  });
+
+  it.each(['tokens', 'chat'] as const)('is the one that the agent asks for, another one for each of n answers: %s', async (kind) => {
+    const run: Run = async ({ policy }) => {
+      await chat(policy, { n: 3, seed: 7 });
+      await chat(policy, { seed: 8 });
+      await chat(policy, { n: 4, seed: 7 });
+      return {};
+    };
+    const seeds = await seedsOf(run, {}, { kind });
+    expect(seeds.slice(0, 3)).toEqual([7, expect.any(Number), expect.any(Number)]);
+    expect(new Set(seeds.slice(0, 3)).size).toBe(3);
+    // Whatever was asked before, and the same answers once more where the same seed is asked.
+    expect(seeds.slice(3)).toEqual([8, ...seeds.slice(0, 3), expect.any(Number)]);
+  });
+
+  it('is left by an answer that failed to the one that is asked in its place', async () => {
+    let asked = 0;
+    const script: Partial<ScriptedOptions> = {
+      turns: () => {
+        if (asked++ === 0) throw new PolicyError('busy');
+        return 'hi';
+      },
+    };
+    const run: Run = async ({ policy }) => {
+      for (let i = 0; i < 2; i++) await chat(policy, { n: 2, seed: 7 });
+      return {};
+    };
+    const [failed, kept, retried] = await seedsOf(run, {}, script);
+    expect([failed, retried]).toEqual([7, 7]);
+    expect(kept).not.toBe(7);
+  });
+});
+
+it('the log-probs of an answer end with its text: none is of the stop string', async () => {
+  await using gateway = await Gateway.open();
+  const heard: unknown[] = [];
+  await play(
+    async ({ policy }) => {
+      for (const stop of [['END'], undefined]) {
+        const answer = await fetch(`${policy.baseURL}/chat/completions`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ messages: [{ role: 'user', content: 'a' }], logprobs: true, ...(stop === undefined ? {} : { stop }) }),
+        });
+        const { choices } = (await answer.json()) as { choices: { message: { content: string }; logprobs: { content: { token: string }[] } }[] };
+        heard.push([choices[0]!.message.content, choices[0]!.logprobs.content.map(({ token }) => token).join('')]);
+      }
+      return {};
+    },
+    { turns: () => 'hoENDmore' },
+    { gateway },
+  );
+  expect(heard).toEqual([
+    ['ho', 'ho'],
+    ['hoENDmore', 'hoENDmore'],
   ]);
 });

@@ -16,8 +16,8 @@ const input = [{ role: 'user', content: 'a' }];
 
 type Request = Pick<AgentRequest, 'tools' | 'settings' | 'keys'>;
 
-function settle(request: Request, { capabilities = TOKENS, isTrained = false, ordinal = 0 } = {}) {
-  return turnSettings(request, { sampling, capabilities, isTrained, ordinal });
+function settle(request: Request, { capabilities = TOKENS, isTrained = false, choice = 0 } = {}) {
+  return turnSettings(request, { sampling, capabilities, isTrained, choice });
 }
 
 /** The key that a refusal names, also in its text. */
@@ -47,7 +47,7 @@ describe('turnSettings', () => {
 
   it('refuses a schema where tools are offered, because a guided turn calls none', () => {
     expect(refused(asked({ jsonSchema: schema }))).toBe('response_format');
-    expect(settle(asked({ jsonSchema: schema, toolChoice: 'none' })).tools).toEqual([]);
+    expect(settle(asked({ jsonSchema: schema, toolChoice: 'none' })).callable).toEqual([]);
     expect(settle(asked({ jsonSchema: schema }), { capabilities: CHAT }).sampling.extra).toHaveProperty('response_format');
   });
 
@@ -62,12 +62,21 @@ describe('turnSettings', () => {
     expect(refused(asked({ toolChoice: { name: 'other' } }))).toBe('tool_choice');
   });
 
-  it('hands on the seed of the agent, another one for each answer to a list, unless the run’s settings hold', () => {
+  it('shows the tools also to a turn that may call none, so that its conversation stays one', () => {
+    expect(settle(asked({ toolChoice: 'none' }))).toMatchObject({ tools: [find], callable: [], prefill: '' });
+    expect(settle(asked({ toolChoice: 'none' }), { capabilities: CHAT })).toMatchObject({
+      tools: [find],
+      sampling: { extra: { tool_choice: 'none' } },
+    });
+    expect(settle(asked({ toolChoice: 'none' }), { capabilities: { ...TOKENS, toolCalls: null } }).tools).toEqual([]);
+  });
+
+  it('hands on the seed of the agent, another one for each of several answers, unless the run’s settings hold', () => {
     const { seed } = settle(asked({ seed: 7 }));
     expect([seed, settle(asked({})).seed, settle(asked({ seed: 7 }), { isTrained: true }).seed]).toEqual([7, null, null]);
-    const further = [1, 2].map((ordinal) => settle(asked({ seed: 7 }), { ordinal }).seed);
+    const further = [1, 2].map((choice) => settle(asked({ seed: 7 }), { choice }).seed);
     expect(new Set([seed, ...further]).size).toBe(3);
-    expect(settle(asked({ seed: 7 }), { ordinal: 1 }).seed).toBe(further[0]);
+    expect(settle(asked({ seed: 7 }), { choice: 1 }).seed).toBe(further[0]);
     expect(settle(asked({ seed: 7 }), { capabilities: CHAT }).sampling.extra).toEqual({ seed: 7 });
   });
 });
