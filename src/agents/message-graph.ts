@@ -34,6 +34,8 @@ interface NodeParts<T> {
   readonly turn: T | null;
   /** What sets it apart from the other children of its parent. */
   readonly name: string;
+  /** @default 0 */
+  readonly ordinal?: number;
 }
 
 /** Bounded, however long the conversation is. */
@@ -49,15 +51,18 @@ export class GraphNode<T> {
   readonly turn: T | null;
   /** Number of messages from the root to here. */
   readonly depth: number;
+  /** Of a turn: its number among the answers to its list, from 0. */
+  readonly ordinal: number;
   /** Names the conversation up to here: the same messages have the same name, however they came about. */
   readonly path: string;
   readonly given = new Map<string, GraphNode<T>>();
   readonly turns: GraphNode<T>[] = [];
 
-  constructor({ parent, message, turn, name }: NodeParts<T>) {
+  constructor({ parent, message, turn, name, ordinal = 0 }: NodeParts<T>) {
     this.parent = parent;
     this.message = message;
     this.turn = turn;
+    this.ordinal = ordinal;
     this.depth = parent === null ? 0 : parent.depth + 1;
     this.path = pathName(parent, name);
   }
@@ -119,9 +124,18 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
 
   /** Adds a turn that answers the list that ends in this node. */
   addTurn(node: GraphNode<T>, turn: T): GraphNode<T> {
-    const child = new GraphNode<T>({ parent: node, message: null, turn, name: `turn ${node.turns.length}` });
-    node.turns.push(child);
+    // The place of one that was taken back is free again, so that asking again gives what the first request would have given.
+    const free = node.turns.findIndex((other, i) => other.ordinal !== i);
+    const ordinal = free === -1 ? node.turns.length : free;
+    const child = new GraphNode<T>({ parent: node, message: null, turn, name: `turn ${ordinal}`, ordinal });
+    node.turns.splice(ordinal, 0, child);
     return child;
+  }
+
+  /** Takes a turn out that nobody got. */
+  takeBack(turn: GraphNode<T>): void {
+    const { turns } = turn.parent!;
+    turns.splice(turns.indexOf(turn), 1);
   }
 }
 

@@ -14,6 +14,8 @@ import type { Sampling } from '../core/sampling.ts';
 import { TokenBudget } from './token-budget.ts';
 import type { AgentNode, SampledAgentTurn, TurnSampler } from './agent-turns.ts';
 import { askRole } from './ask-role.ts';
+import { OpenFailures } from './open-failures.ts';
+import { watchedModels } from './watched-models.ts';
 
 export interface AgentSessionOptions {
   readonly sampler: TurnSampler;
@@ -53,87 +55,121 @@ export interface SessionTurn {
   ended: number;
 }
 
+/** A failure to count is made good by the next answer. */
+const COUNT = 'count';
+
 export class AgentSession {
   readonly graph = new MessageGraph<SessionTurn>();
   /** Keys of requests that change nothing here although the agent may expect it, in order of appearance. */
   readonly unhonoured = new Set<string>();
-  /** What made the policy fail at a list that no later request got answered; by the node of the list. */
-  readonly failures = new Map<AgentNode, unknown>();
-  /** The last request that was refused; null if none was. */
-  refused: AgentRefusal | null = null;
-  /** Why it takes no further request; null while it does. */
-  ended: StopCondition | null = null;
+  /** Of the policy at a list, by its node, and of the models. */
+  readonly failures = new OpenFailures();
+  /** The models, watched. */
+  readonly models: Models;
   /** Turns that were answered. */
   turns = 0;
+  /** The last request that was refused; null if none was. */
+  refused: AgentRefusal | null = null;
   readonly #options: AgentSessionOptions;
   readonly #stopped = new AbortController();
   readonly #budget: TokenBudget;
   /** Turns that were answered or are being sampled. */
   #begun = 0;
   #events = 0;
+  /** Null while it takes requests. */
+  #ended: StopCondition | null = null;
+  #spent: { readonly stop: StopCondition; readonly at: number } | null = null;
 
   constructor(options: AgentSessionOptions) {
     this.#options = options;
+    this.models = watchedModels(options.models, this.failures);
     this.#budget = new TokenBudget(options.completionTokens);
   }
 
+  /** The budget that refused a request, or `prompt_too_long`; null if a later request brought a further turn. */
+  get spent(): StopCondition | null {
+    return this.#spent?.stop ?? null;
+  }
+
   /**
-   * Answers a request, `settings.n` times. A list that was answered before under the same settings is a repeat and gets the same answer, unless its conversation has gone
-   * on, or somebody is waiting for it now. Throws AgentRefusal for a request that cannot be honoured, and once the rollout has ended.
+   * Answers a request, `settings.n` times. A list that was answered before under the same settings is a repeat and gets the same answer, also when a budget is spent, unless its
+   * conversation has gone on, or somebody is waiting for it now. Throws AgentRefusal for a request that cannot be honoured, and once the rollout has ended.
    * @param signal of the connection; the turn is sampled to its end even if it aborts, because a client asks again
    */
   async ask(request: AgentRequest, signal: AbortSignal, role: string | null = null): Promise<readonly AgentTurn[]> {
     this.#assertOpen();
-    const model = Object.hasOwn(this.#options.models, request.model) ? this.#options.models[request.model]! : null;
-    if (model !== null) return untilAborted(askRole(model, request, this.#stopped.signal), signal);
-    for (const key of [...request.unhonoured, ...this.#overridden(request.settings)]) this.unhonoured.add(key);
-    const { node, fork } = this.graph.place(request.messages, request.tools, role);
-    const { n = 1 } = request.settings;
-    const taken: SessionTurn[] = [];
-    for (let i = 0; i < n; i++) taken.push(this.#repeated(node, request, taken) ?? this.#begin(node, { request, role, fork }));
-    for (const turn of taken) turn.waiting += 1;
+    const model = Object.hasOwn(this.models, request.model) ? this.models[request.model]! : null;
     try {
-      return await untilAborted(Promise.all(taken.map(({ sampled }) => sampled)), signal);
-    } finally {
-      for (const turn of taken) turn.waiting -= 1;
+      return await (model === null ? this.#askPolicy(request, signal, role) : untilAborted(askRole(model, request, this.#stopped.signal), signal));
+    } catch (error) {
+      if (error instanceof AgentRefusal) this.refused = error;
+      throw error;
     }
   }
 
   /** Number of tokens of the request's messages and tools. */
   async count(request: AgentRequest, signal: AbortSignal): Promise<number> {
     this.#assertOpen();
-    return untilAborted(this.#options.sampler.count(request, this.#options.sampling, signal), signal);
+    const since = this.failures.now();
+    try {
+      const tokens = await untilAborted(this.#options.sampler.count(request, this.#options.sampling, signal), signal);
+      this.failures.answered(COUNT, since);
+      return tokens;
+    } catch (error) {
+      throw signal.aborted || error instanceof AgentRefusal ? error : this.#failed(COUNT, error);
+    }
   }
 
   /** No further request is answered, and those that wait are refused: what arrives later never reaches the record. */
   end(stop: StopCondition): void {
-    this.ended ??= stop;
-    this.#stopped.abort(this.#refusal());
+    this.#ended ??= stop;
+    this.#stopped.abort(refusalAfter(this.#ended));
   }
 
   #assertOpen(): void {
-    if (this.ended === null && this.#options.signal.aborted) this.ended = 'timeout_reached';
-    if (this.ended === null && this.#budget.isSpent) this.ended = 'max_total_completion_tokens_reached';
-    if (this.ended === null && this.#begun >= this.#options.maxTurns) this.ended = 'max_turns_reached';
-    if (this.ended !== null) throw this.#refusal();
+    if (this.#options.signal.aborted) this.#ended ??= 'timeout_reached';
+    if (this.#ended !== null) throw refusalAfter(this.#ended);
   }
 
-  #refusal(): AgentRefusal {
-    return new AgentRefusal(400, null, `The rollout has ended (${this.ended}), so the policy answers no further request of it.`);
+  async #askPolicy(request: AgentRequest, signal: AbortSignal, role: string | null): Promise<readonly AgentTurn[]> {
+    for (const key of [...request.unhonoured, ...this.#overridden(request.settings)]) this.unhonoured.add(key);
+    const since = this.failures.now();
+    const { node, fork } = this.graph.place(request.messages, request.tools, role);
+    const { n = 1 } = request.settings;
+    const taken = repeats(node, request).slice(0, n);
+    const fresh = n - taken.length;
+    if (fresh > 0) this.#assertLeft(fresh);
+    for (let i = 0; i < fresh; i++) taken.push(this.#begin(node, { request, role, fork }));
+    const turns = taken.toSorted((a, b) => a.ordinal - b.ordinal).map(({ turn }) => turn!);
+    for (const turn of turns) turn.waiting += 1;
+    try {
+      const answers = await untilAborted(Promise.all(turns.map(({ sampled }) => sampled)), signal);
+      for (const asked of [node, COUNT]) this.failures.answered(asked, since);
+      if (fresh > 0 && this.#spent !== null && since > this.#spent.at) this.#spent = null;
+      return answers;
+    } finally {
+      for (const turn of turns) turn.waiting -= 1;
+    }
   }
 
-  /** The turn that answers the same request for another connection, which is gone or has its answer. Another limit or seed asks for another answer. */
-  #repeated(node: AgentNode, { settings }: AgentRequest, taken: readonly SessionTurn[]): SessionTurn | null {
-    const asked = canonicalJson(settings);
-    const isRepeat = (turn: SessionTurn) => turn.waiting === 0 && !taken.includes(turn) && canonicalJson(turn.request.settings) === asked;
-    return node.turns.find(({ isLeaf, turn }) => isLeaf && isRepeat(turn!))?.turn ?? null;
+  /** Before the first of them is begun: what is sampled is on record, whether the agent gets it or not. */
+  #assertLeft(turns: number): void {
+    if (this.#budget.isSpent) throw this.#refusedFor('max_total_completion_tokens_reached');
+    const left = this.#options.maxTurns - this.#begun;
+    if (left <= 0) throw this.#refusedFor('max_turns_reached');
+    if (turns <= left) return;
+    this.#refusedFor('max_turns_reached');
+    throw new AgentRefusal(400, 'n', `n cannot be honoured: ${turns} more turns are too many, because only ${left} of the rollout's turns are left.`);
   }
 
-  #begin(node: AgentNode, { request, role, fork }: Pick<SessionTurn, 'role' | 'fork'> & { readonly request: AgentRequest }): SessionTurn {
-    if (this.#begun >= this.#options.maxTurns) throw this.#refusalOf('max_turns_reached');
+  #refusedFor(stop: StopCondition): AgentRefusal {
+    this.#spent = { stop, at: this.failures.now() };
+    return refusalAfter(stop);
+  }
+
+  #begin(node: AgentNode, { request, role, fork }: Pick<SessionTurn, 'role' | 'fork'> & { readonly request: AgentRequest }): AgentNode {
     this.#begun += 1;
     const { tools, settings, keys } = request;
-    const ordinal = node.turns.length;
     const turn: SessionTurn = {
       answer: null,
       request: { tools, settings, ...(keys === undefined ? {} : { keys }) },
@@ -146,51 +182,55 @@ export class AgentSession {
       ended: Infinity,
     };
     const place = this.graph.addTurn(node, turn);
-    turn.sampled = this.#sample(place, ordinal);
+    turn.sampled = this.#sample(place);
     // A request whose connection is gone is nobody's to catch.
     turn.sampled.catch(() => {});
-    return turn;
+    return place;
   }
 
-  #refusalOf(stop: StopCondition): AgentRefusal {
-    this.ended ??= stop;
-    return this.#refusal();
-  }
-
-  async #sample(place: AgentNode, ordinal: number): Promise<SampledAgentTurn> {
+  async #sample(place: AgentNode): Promise<SampledAgentTurn> {
     const turn = place.turn!;
-    const node = place.parent!;
     const { signal } = this.#stopped;
     try {
-      const answer = await this.#withinBudget(place, ordinal);
+      const answer = await this.#withinBudget(place);
       turn.answer = answer;
       turn.ended = this.#events++;
       this.turns += 1;
-      this.failures.delete(node);
       return answer;
     } catch (error) {
-      node.turns.splice(node.turns.indexOf(place), 1);
+      this.graph.takeBack(place);
       this.#begun -= 1;
-      if (signal.aborted) throw this.#refusal();
-      if (error instanceof AgentRefusal) {
-        this.refused = error;
-        throw error;
-      }
-      this.failures.set(node, error);
-      throw policyRefusal(error);
+      if (signal.aborted) throw refusalAfter(this.#ended!);
+      throw error instanceof AgentRefusal ? error : this.#failed(place.parent, error);
     }
   }
 
-  async #withinBudget(place: AgentNode, ordinal: number): Promise<SampledAgentTurn> {
+  /** What an agent hears of a failure of the policy. A client tries 502 again, and gets another attempt. */
+  #failed(asked: unknown, error: unknown): AgentRefusal {
+    this.failures.add(asked, { error, phase: 'generation' });
+    if (!(error instanceof PromptTooLongError))
+      return new AgentRefusal(error instanceof NumericPolicyError ? 500 : 502, null, `The policy failed: ${thrownText(error)}`);
+    this.#refusedFor('prompt_too_long');
+    return new AgentRefusal(400, 'messages', `The model's maximum context length is reached. ${thrownText(error)}`, 'context_length_exceeded');
+  }
+
+  async #withinBudget(place: AgentNode): Promise<SampledAgentTurn> {
     const { sampler, overridesSampling: isTrained, turnTokens = Infinity } = this.#options;
     const { settings } = place.turn!.request;
     const { signal } = this.#stopped;
     const mostTokens = await untilAborted(this.#budget.take(Math.min(turnTokens, settings.maxTokens ?? Infinity)), signal);
     let written = 0;
     try {
-      if (mostTokens === 0) throw this.#refusalOf('max_total_completion_tokens_reached');
+      if (mostTokens === 0) throw this.#refusedFor('max_total_completion_tokens_reached');
       const answer = await untilAborted(
-        sampler.sample(place, { ordinal, choice: place.turn!.choice, sampling: this.#sampling(settings), isTrained, mostTokens, signal }),
+        sampler.sample(place, {
+          ordinal: place.ordinal,
+          choice: place.turn!.choice,
+          sampling: this.#sampling(settings),
+          isTrained,
+          mostTokens,
+          signal,
+        }),
         signal,
       );
       written = answer.usage.completionTokens;
@@ -240,9 +280,12 @@ function forkAgain(node: AgentNode): Fork | null {
   return { kind: isRetry ? 'retry' : 'sample', at: node.depth, difference };
 }
 
-/** What an agent hears of a failure of the policy. A client tries 502 again, and gets another attempt. */
-function policyRefusal(error: unknown): AgentRefusal {
-  if (error instanceof PromptTooLongError)
-    return new AgentRefusal(400, 'messages', `The model's maximum context length is reached. ${thrownText(error)}`, 'context_length_exceeded');
-  return new AgentRefusal(error instanceof NumericPolicyError ? 500 : 502, null, `The policy failed: ${thrownText(error)}`);
+/** The turns that answer the same request for another connection, which is gone or has its answer. Another limit or seed asks for another answer. */
+function repeats(node: AgentNode, { settings }: AgentRequest): AgentNode[] {
+  const asked = canonicalJson(settings);
+  return node.turns.filter(({ isLeaf, turn }) => isLeaf && turn!.waiting === 0 && canonicalJson(turn!.request.settings) === asked);
+}
+
+function refusalAfter(stop: StopCondition): AgentRefusal {
+  return new AgentRefusal(400, null, `The rollout has ended (${stop}), so the policy answers no further request of it.`);
 }

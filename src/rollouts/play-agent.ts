@@ -3,6 +3,7 @@
  * cancellation is thrown.
  */
 import type { AgentGateway } from '../agents/agent-gateway.ts';
+import { AgentRefusal } from '../agents/agent-refusal.ts';
 import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/policy-client.ts';
 import { untilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
@@ -17,9 +18,12 @@ import { isObject } from '../schemas/is-object.ts';
 import { branchesOf } from './agent-branches.ts';
 import { noPolicyFor, policyOfRollout } from './agent-policy.ts';
 import { AgentSession } from './agent-session.ts';
+import { type OpenFailure, OpenFailures } from './open-failures.ts';
 import { samplerOf } from './sampler-of.ts';
 import { Recorder } from './recorder.ts';
 import type { Played } from './rollout.ts';
+import { unplayedText } from './unplayed-text.ts';
+import { watchedModels } from './watched-models.ts';
 
 /** The policy that an agent asks. */
 export interface AskedPolicy {
@@ -61,16 +65,18 @@ export function playAgent<R extends Row>(options: PlayAgentOptions<R>): Promise<
 async function playAlone<R extends Row>({ environment, row, random, models, signal }: PlayAgentOptions<R>): Promise<Played> {
   const record = new Recorder(row.prompt, environment.turnFormat, 'environment');
   record.programTurns = 0;
+  const failures = new OpenFailures();
   try {
     const policy = noPolicyFor(environment.id);
-    const playing = environment.play!(row, { random, models: models?.models ?? {}, policy, signal });
+    const playing = environment.play!(row, { random, models: watchedModels(models?.models ?? {}, failures), policy, signal });
     const { segments = [], state, stop = 'completed' } = checked(environment.id, await untilAborted(playing, signal));
     record.scored = segments;
     record.programTurns = segments.filter(({ kind }) => kind === 'model').length;
     record.state = state;
     record.stop = stop;
+    failOf(failures.all, record, signal);
   } catch (error) {
-    record.fail(error, signal);
+    if (signal.aborted || !isAgents(error) || !failOf(failures.all, record, signal)) record.fail(error, signal);
   }
   return record.finish({ version: 0, model: programName(environment) }, models?.asked ?? []);
 }
@@ -94,18 +100,18 @@ async function playAsking<R extends Row>(options: PlayAgentOptions<R>, asked: As
     own.unhonoured = [...session.unhonoured];
     return own.finish(asked.lease.policy, models?.asked ?? []);
   };
-  onOpen?.(() => finished(Object.assign(new Recorder(row.prompt, environment.turnFormat, 'environment'), { stop: session.ended ?? 'open' })));
+  onOpen?.(() => finished(Object.assign(new Recorder(row.prompt, environment.turnFormat, 'environment'), { stop: session.spent ?? 'open' })));
+  const failing = { session, record, environment, capabilities: asked.capabilities, signal };
   try {
     using open = policyOfRollout(session, { name: asked.lease.policy.model, gateway: asked.gateway });
-    const playing = environment.play!(row, { random, models: models?.models ?? {}, policy: open.policy, signal });
+    const playing = environment.play!(row, { random, models: session.models, policy: open.policy, signal });
     const { segments, state, stop = 'completed' } = checked(environment.id, await untilAborted(playing, signal));
     record.state = state;
-    record.stop = session.ended ?? stop;
+    record.stop = session.spent ?? stop;
     if (segments !== undefined) record.scored = segments;
-    failOfPolicy(session, record, signal);
-    if (session.turns === 0) failed(neverAnswered(environment.id, session.refused), { session, record, environment, signal });
+    if (!failOfPart(failing) && session.turns === 0) failed(neverAnswered(environment.id, session.refused), failing);
   } catch (error) {
-    failed(error, { session, record, environment, signal });
+    failed(error, failing);
   }
   session.end(record.stop);
   return finished(record);
@@ -115,21 +121,23 @@ interface Failing {
   readonly session: AgentSession;
   readonly record: Recorder;
   readonly environment: Pick<Environment, 'failures'>;
+  readonly capabilities: PolicyCapabilities;
   readonly signal: AbortSignal;
 }
 
-/** What the agent threw may follow from what the policy did to it. */
-function failed(error: unknown, { session, record, environment, signal }: Failing): void {
-  if (signal.aborted) return record.fail(error, signal);
-  const isFull = [...session.failures.values()].some((failure) => failure instanceof PromptTooLongError);
-  const ended = session.ended ?? (isFull && session.turns > 0 ? 'prompt_too_long' : null);
+/** What the agent threw may follow from what it was answered. */
+function failed(error: unknown, failing: Failing): void {
+  const { session, record, environment, signal } = failing;
+  if (signal.aborted || !isAgents(error)) return record.fail(error, signal);
+  if (failOfPart(failing)) return;
   // A budget is spent, as in an episode: what was played is scored.
-  if (ended !== null) {
-    record.stop = ended;
+  if (session.spent !== null && session.turns > 0) {
+    record.stop = session.spent;
     return;
   }
-  if (failOfPolicy(session, record, signal)) return;
-  if (environment.failures !== 'score' || !isAgents(error)) return record.fail(error, signal);
+  // Where nothing that it asked could be honoured, the policy or the settings are at fault.
+  const isRefused = session.turns === 0 && session.refused !== null;
+  if (environment.failures !== 'score' || isRefused) return record.fail(error, signal);
   record.state = { failure: thrownText(error) };
   record.stop = 'agent_failed';
 }
@@ -146,15 +154,38 @@ function neverAnswered(id: string, refused: AgentSession['refused']): AgentError
 
 /** False for a failure of what the agent depends on: a program that cannot be started, a judge, a search, a setting. It is never a reward of 0. */
 function isAgents(error: unknown): boolean {
-  return !(error instanceof VfError) || ((error instanceof AgentError || error instanceof EnvironmentError) && !error.endsRun);
+  if (!(error instanceof VfError)) return true;
+  return !error.endsRun && (error instanceof AgentError || error instanceof EnvironmentError || isOfRefusal(error));
 }
 
-/** Records the failure of the policy behind a request that nobody got answered. An agent may live with a full context: it summarises, or gives up. */
-function failOfPolicy({ failures, turns }: AgentSession, record: Recorder, signal: AbortSignal): boolean {
-  const failure = [...failures.values()].find((each) => !(each instanceof PromptTooLongError) || turns === 0);
+/** What was refused is known to the session. */
+function isOfRefusal(error: Error): boolean {
+  let cause: unknown = error;
+  for (let i = 0; i < 8 && cause instanceof Error; i++) {
+    if (cause instanceof AgentRefusal) return true;
+    cause = cause.cause;
+  }
+  return false;
+}
+
+/** Records the failure of the policy or a model behind a request that nobody got answered. An agent may live with a full context: it summarises, or gives up. */
+function failOfPart({ session: { failures, turns }, record, capabilities, signal }: Failing): boolean {
+  const isFull = ({ error, phase }: OpenFailure) => phase === 'generation' && error instanceof PromptTooLongError;
+  const hasFailed = failOf(
+    failures.all.filter((failure) => turns === 0 || !isFull(failure)),
+    record,
+    signal,
+  );
+  if (hasFailed && turns === 0) record.failUnplayed((refusal) => unplayedText({ refusal, transcript: null, policy: capabilities }));
+  return hasFailed;
+}
+
+/** Of several the one after which no rollout can succeed. */
+function failOf(failures: readonly OpenFailure[], record: Recorder, signal: AbortSignal): boolean {
+  const failure = failures.find(({ error }) => error instanceof VfError && error.endsRun) ?? failures[0];
   if (failure === undefined) return false;
-  record.enter('generation');
-  record.fail(failure, signal);
+  record.enter(failure.phase);
+  record.fail(failure.error, signal);
   return true;
 }
 

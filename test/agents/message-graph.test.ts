@@ -46,4 +46,15 @@ describe('MessageGraph', () => {
     expect(graph.place([question, told], []).node).toBe(added);
     expect(graph.place([question, told], []).node).toBe(added);
   });
+
+  it('gives a turn the place of one that was taken back, and two turns never the same name', () => {
+    const graph = new MessageGraph<{ answer: null }>();
+    const { node } = graph.place([{ role: 'user', content: 'Who?' }], []);
+    const [first, second] = [graph.addTurn(node, { answer: null }), graph.addTurn(node, { answer: null })];
+    graph.takeBack(first);
+    const again = graph.addTurn(node, { answer: null });
+    expect([again.path, again.ordinal]).toEqual([first.path, 0]);
+    expect([again, second, graph.addTurn(node, { answer: null })].map(({ ordinal }) => ordinal)).toEqual([0, 1, 2]);
+    expect(new Set(node.turns.map(({ path }) => path)).size).toBe(3);
+  });
 });

@@ -1,37 +1,14 @@
-import type { LanguageModelV4Prompt } from '@ai-sdk/provider';
 import { generateText, isStepCount, tool, ToolLoopAgent } from 'ai';
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted.ts';
-import { AgentEnv, type AgentOptions } from '../../src/core/agent-env.ts';
-import { Dataset, type Row } from '../../src/core/dataset.ts';
-import type { AgentPolicy } from '../../src/core/environment.ts';
 import { AgentError } from '../../src/core/agent-error.ts';
 import { ExecutionError, ModelError, PolicyError, RewardError } from '../../src/core/errors.ts';
 import { contentText } from '../../src/core/message.ts';
-import { reward, Rubric } from '../../src/core/rubric.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
 import { trajectoryOf } from '../../src/trainer/trajectory.ts';
-import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
 import { Gateway } from '../../src/server/gateway/gateway.ts';
-
-const rows = new Dataset<Row>('colours', [{ exampleId: 0, prompt: [{ role: 'user', content: 'Which colour has the heron?' }], answer: 'grey' }]);
-const rubric = new Rubric<Row>({ funcs: [reward(({ row, state }) => Number(String(state['answer']).includes(row.answer!)), { name: 'right' })] });
-
-function agent(run: NonNullable<AgentOptions<Row>['run']>, more: Partial<AgentOptions<Row>> = {}): AgentEnv {
-  return new AgentEnv({ id: 'colours', eval: rows, rubric, run, ...more });
-}
-
-type Turns = ScriptedOptions['turns'];
-
-async function play(environment: AgentEnv, turns: Turns, more: Partial<RunOptions<Row>> = {}): Promise<Rollout> {
-  const client = new ScriptedClient({ turns, logProb: () => -0.5 });
-  const options = { environment, client, maxTokens: null, maxConcurrent: 1, timeoutMs: null, seed: 0, sampling: { temperature: 1, topP: 1 } };
-  for await (const { rollouts } of runRollouts([{ row: rows.at(0), indices: [0] }], { ...options, signal: new AbortController().signal, ...more }))
-    return rollouts[0]!;
-  throw new Error('nothing was played');
-}
+import { agent, asked, echo, play, say, told, type Turns } from './played-agent.ts';
 
 const call = (query: string) => `<tool_call>{"name": "find", "arguments": {"query": ${JSON.stringify(query)}}}</tool_call>`;
 const find = tool({ description: 'Finds.', inputSchema: z.object({ query: z.string() }), execute: async ({ query }) => `Doc on ${query}` });
@@ -43,15 +20,6 @@ const loop = agent(async ({ row, policy, signal }) => {
   const { text } = await looping.generate({ prompt: contentText(row.prompt[0]!.content), abortSignal: signal });
   return { answer: text };
 });
-
-const asked = (...messages: readonly string[]): LanguageModelV4Prompt =>
-  messages.map((text) => ({ role: 'user', content: [{ type: 'text', text }] }));
-const say = async (policy: AgentPolicy, prompt: LanguageModelV4Prompt, more: object = {}) => {
-  const { content } = await policy.languageModel().doGenerate({ prompt, ...more });
-  return content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('');
-};
-const told = (text: string): LanguageModelV4Prompt[number] => ({ role: 'assistant', content: [{ type: 'text', text }] });
-const echo: Turns = ({ messages, index }) => `${index}: ${contentText(messages.at(-1)!.content)}.`;
 
 /** [ids with mask 1] of each branch, as text. */
 const sampled = ({ branches }: Rollout) =>

@@ -123,6 +123,9 @@ describe('startSessionServer', () => {
     await using served = await serve();
     const { body: session } = await served.call('POST', '/sessions', { max_turns: 1 });
     await ask(session, ['hello']);
+    await expect(ask(session, ['something else'])).rejects.toThrow('max_turns_reached');
+    // A client that has lost its connection asks again.
+    expect(await ask(session, ['hello'])).toBe('turn 1');
     await expect(ask(session, ['hello', 'turn 1', 'more'])).rejects.toThrow('max_turns_reached');
     for (const [body, problem] of [
       [{ max_turns: 0 }, 'max_turns'],
@@ -135,6 +138,18 @@ describe('startSessionServer', () => {
         body: { error: { message: expect.stringContaining(problem) } },
       });
     expect((await served.call('POST', `/sessions/${session.session_id}/reward`, { reward: 'much' })).status).toBe(422);
+  });
+
+  it('never gives a rollout a reward in which every request was refused, and says why they were', async () => {
+    await using served = await serve();
+    const { body: session } = await served.call('POST', '/sessions', { max_turns: 1 });
+    const client = new OpenAI({ baseURL: session.base_url, apiKey: session.api_key, maxRetries: 0 });
+    for (const more of [{ response_format: { type: 'json_object' as const } }, { n: 2 }])
+      await expect(client.chat.completions.create({ model: 'm', messages: [{ role: 'user', content: 'a' }], ...more })).rejects.toThrow(
+        'cannot be honoured',
+      );
+    const refused = await served.call('POST', `/sessions/${session.session_id}/reward`, { reward: 0 });
+    expect(refused).toMatchObject({ status: 409, body: { error: { message: expect.stringContaining('n cannot be honoured') } } });
   });
 
   it('keeps the trainer and the agents apart: neither has what the other may do', async () => {
