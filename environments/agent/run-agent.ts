@@ -48,6 +48,7 @@ export async function runAgent(options: RunAgentOptions): Promise<ProgramState> 
     ...asked,
     folder,
     env: variables(options),
+    secrets: secretsOf(options),
     ...args.limits,
     signal,
     sandbox: sandboxOf(options, command, args.network ? 'all' : { server: new URL(policy.baseURL).origin }),
@@ -56,8 +57,8 @@ export async function runAgent(options: RunAgentOptions): Promise<ProgramState> 
   const failure = failureOf(end);
   const printed = { stdout: end.stdout, home: folder.home, mostBytes: args.limits.outputBytes };
   const found = failure ?? (await readAnswer(args.answer, printed));
-  if (typeof found === 'string') throw errorOf({ reason: 'no_answer', text: `gave no answer. ${found}` }, hideSecrets(end.stderr, options));
-  if ('reason' in found) throw errorOf(found, hideSecrets(end.stderr, options));
+  if (typeof found === 'string') throw errorOf({ reason: 'no_answer', text: `gave no answer. ${found}` }, end.stderr);
+  if ('reason' in found) throw errorOf(found, end.stderr);
   return { ...found, agent_seconds: seconds, command_reward: await commandReward(options, { folder, ...found }) };
 }
 
@@ -66,10 +67,9 @@ function sandboxOf({ args }: RunAgentOptions, command: readonly string[], networ
 }
 
 function variables({ args, policy, env }: RunAgentOptions): Record<string, string> {
-  const base = { PATH: env['PATH'] ?? '/usr/bin:/bin', LANG: env['LANG'] ?? 'C.UTF-8' };
   const named = Object.fromEntries(args.env.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
   return {
-    ...base,
+    ...basics(env),
     ...named,
     OPENAI_BASE_URL: policy.baseURL,
     OPENAI_API_KEY: policy.apiKey,
@@ -78,6 +78,10 @@ function variables({ args, policy, env }: RunAgentOptions): Record<string, strin
     ANTHROPIC_API_KEY: policy.apiKey,
     VF_MODEL: policy.name,
   };
+}
+
+function basics(env: RunAgentOptions['env']): Record<string, string> {
+  return { PATH: env['PATH'] ?? '/usr/bin:/bin', LANG: env['LANG'] ?? 'C.UTF-8' };
 }
 
 interface Failure {
@@ -104,9 +108,8 @@ const LAST_LINE = 300;
 /** A shorter value is an ordinary word. */
 const SHORTEST_SECRET = 8;
 
-function hideSecrets(text: string, { args, policy, env }: RunAgentOptions): string {
-  const secrets = [policy.apiKey, ...args.env.map((name) => env[name] ?? '')].filter((value) => value.length >= SHORTEST_SECRET);
-  return secrets.reduce((hidden, secret) => hidden.replaceAll(secret, '[hidden]'), text);
+function secretsOf({ args, policy, env }: RunAgentOptions): string[] {
+  return [policy.apiKey, ...args.env.map((name) => env[name] ?? '')].filter((value) => value.length >= SHORTEST_SECRET);
 }
 
 interface Left {
@@ -120,18 +123,33 @@ async function commandReward(options: RunAgentOptions, { folder, answer, output 
   const { args, rewardCommand: command, row, env, signal } = options;
   if (command === null) return null;
   const input = JSON.stringify({ row: { ...row.info.fields, golden_answers: row.info.golden_answers }, answer, output });
-  const base = { PATH: env['PATH'] ?? '/usr/bin:/bin', LANG: env['LANG'] ?? 'C.UTF-8' };
-  const sandbox = sandboxOf(options, command, 'none');
-  const end = await runProgram({ command, input: `${input}\n`, folder, env: base, ...args.limits, sandbox, signal });
-  const { code, excess, stdout, stderr } = end;
-  const printed = stdout.trim().split('\n').at(-1)!.trim();
-  if (excess === null && code === 0) return NUMBER.test(printed) ? Number(printed) : 1;
-  // An interpreter ends with 1 as well where a script breaks, and then says so on stderr alone.
-  if (excess === null && code === 1 && (printed !== '' || stderr.trim() === '')) return 0;
-  const failure = failureOf(end)!;
-  throw new RewardError(`The reward's command ${failure.text}`, {
-    cause: new Error(`the end of its stderr:\n${hideSecrets(stderr, options).trim()}`),
-  });
+  const [sandbox, secrets] = [sandboxOf(options, command, 'none'), secretsOf(options)];
+  const end = await runProgram({ command, input: `${input}\n`, folder, env: basics(env), secrets, ...args.limits, sandbox, signal });
+  const { code, excess, stdout } = end;
+  const stderr = end.stderr.trim();
+  const printed = lastLine(stdout);
+  const broken = (text: string) => new RewardError(`The reward's command ${text}`, { cause: new Error(`the end of its stderr:\n${stderr}`) });
+  if (excess === null && code === 0) {
+    if (NUMBER.test(printed)) return Number(printed);
+    if (ALMOST_NUMBER.test(printed))
+      throw broken(`printed ${JSON.stringify(printed)} last. Print a number such as 0.5 alone, or a line without one.`);
+    return 1;
+  }
+  // An interpreter ends with 1 as well where a script breaks.
+  const said = lastLine(stderr);
+  const isVerdict = said === '' || ASSERTION.test(said) || (printed !== '' && !BREAK.test(said));
+  if (excess === null && code === 1 && isVerdict) return 0;
+  throw broken(failureOf(end)!.text);
+}
+
+function lastLine(text: string): string {
+  return text.trim().split('\n').at(-1)!.trim();
 }
 
 const NUMBER = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
+/** Meant as a number, and none that can be a reward: without an error it would count as the exit code. */
+const ALMOST_NUMBER = /^([a-z_ ]{1,20}[:=] ?)?([+-]?(nan|inf|infinity)|true|false|none|null|[+-]?\d+([.,]\d+)? ?%?)$/i;
+/** A script that asserts says so by an exception. */
+const ASSERTION = /^AssertionError\b/;
+/** The last line of what Python, Node or Ruby print of an exception. */
+const BREAK = /^((\w+\.)*\w*(Error|Exception|Exit|Interrupt)\b|Node\.js v\d)/;

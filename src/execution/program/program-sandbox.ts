@@ -179,13 +179,13 @@ const NO_SETTINGS = ['node_modules', 'site-packages', '.git'];
 /** Folders below a shown one that are looked into. */
 const MOST_DEPTH = 4;
 
-/** `.env` and its kind, in which keys lie, or the file in the folder that such a name links to. */
+/** `.env`, `.envrc` and their kind, in which keys lie, or the file in the folder that such a name links to. */
 function secretFiles(folder: string): string[] {
   const found = (path: string, depth: number): string[] =>
     readdirSync(path, { withFileTypes: true }).flatMap((entry) => {
       const own = join(path, entry.name);
       if (entry.isDirectory()) return depth < MOST_DEPTH && !NO_SETTINGS.includes(entry.name) ? found(own, depth + 1) : [];
-      if (!/^\.env(\.|$)/.test(entry.name) || !existsSync(own)) return [];
+      if (!/^\.env(rc|\..*)?$/.test(entry.name) || !existsSync(own)) return [];
       const [root, real] = [realpathSync(folder), realpathSync(own)];
       return statSync(real).isFile() && isInside(root, real) ? [join(folder, relative(root, real))] : [];
     });

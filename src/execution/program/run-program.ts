@@ -1,6 +1,6 @@
 /**
  * Runs a program of the user once: an agent, or a command that scores one. It gets nothing but the variables that it is given, and everything that it started ends with
- * it, also what left its process group, on Linux. Its output is bounded. What the program says is not judged here.
+ * it, also what left its process group, on Linux. Without a sandbox, a process that leaves the group and drops its variables too is not found. Its output is bounded. What the program says is not judged here.
  */
 import { StringDecoder } from 'node:string_decoder';
 import type { Readable } from 'node:stream';
@@ -27,6 +27,8 @@ export interface ProgramOptions {
   readonly seconds?: number;
   /** Of stdout and stderr together. @default 1 MiB */
   readonly outputBytes?: number;
+  /** Values that stderr is given back without. @default none */
+  readonly secrets?: readonly string[];
   /** Of all its processes together, where /proc tells them. @default 4 GiB */
   readonly memoryBytes?: number;
   /** Between SIGTERM and SIGKILL, in milliseconds. @default 2000 */
@@ -40,7 +42,7 @@ export interface ProgramEnd extends GroupEnd {
   /** Why it was ended before it ended itself; null if it did. */
   readonly excess: null | { readonly reason: 'deadline' | 'output' | 'memory'; readonly detail: string };
   readonly stdout: string;
-  /** The last part of stderr: at most 4,000 characters. */
+  /** The last part of stderr: 4,000 characters, and more only for a secret at its beginning. Each secret is `[hidden]` in it. */
   readonly stderr: string;
 }
 
@@ -90,7 +92,8 @@ async function runCommand({ command, args, filter, processes }: CagedCommand, op
   const { stdin, stdout, stderr } = group.streams;
   stdin.end(input);
   const bound = Promise.withResolvers<Excess | 'aborted'>();
-  const output = collect(stdout, stderr, { mostBytes: options.outputBytes ?? MIB, onExcess: bound.resolve });
+  const { outputBytes: mostBytes = MIB, secrets = [] } = options;
+  const output = collect(stdout, stderr, { mostBytes, secrets, onExcess: bound.resolve });
   using _ = onAbort(signal, () => bound.resolve('aborted'));
   using watch = watchJob(
     { pid: group.pid, sandboxProcesses: processes, memoryBytes, tmpBytes: null, boundsEach: false, everyMs: LOOK_EVERY_MS },
@@ -123,8 +126,9 @@ interface Output {
 function collect(
   stdout: Readable,
   stderr: Readable,
-  { mostBytes, onExcess }: { readonly mostBytes: number; readonly onExcess: (excess: Excess) => void },
+  { mostBytes, secrets, onExcess }: { readonly mostBytes: number; readonly secrets: readonly string[]; readonly onExcess: (excess: Excess) => void },
 ): Output {
+  const tailLength = STDERR_CHARACTERS + Math.max(0, ...secrets.map(({ length }) => length));
   const kept: Buffer[] = [];
   const decoder = new StringDecoder('utf8');
   let tail = '';
@@ -140,10 +144,20 @@ function collect(
   stdout.on('data', (piece: Buffer) => void (count(piece) && kept.push(piece)));
   stderr.on('data', (piece: Buffer) => {
     count(piece);
-    tail = (tail + decoder.write(piece)).slice(-STDERR_CHARACTERS);
+    tail = (tail + decoder.write(piece)).slice(-tailLength);
   });
   const closed = Promise.all([stdout, stderr].map((stream) => new Promise<void>((resolve) => stream.once('close', () => resolve()))));
-  return { closed, excess, stdout: () => Buffer.concat(kept).toString('utf8'), stderr: () => tail };
+  return { closed, excess, stdout: () => Buffer.concat(kept).toString('utf8'), stderr: () => endWithout(secrets, tail) };
+}
+
+/** The last 4,000 characters with each secret replaced. A secret that begins before them is kept whole until then, because half of one would be found by nobody. */
+function endWithout(secrets: readonly string[], tail: string): string {
+  let start = Math.max(0, tail.length - STDERR_CHARACTERS);
+  for (const secret of secrets) {
+    const at = tail.lastIndexOf(secret, start);
+    if (at !== -1 && at + secret.length > start) start = at;
+  }
+  return secrets.reduce((hidden, secret) => hidden.replaceAll(secret, '[hidden]'), tail.slice(start));
 }
 
 /** Throws ExecutionError, with the remedy, if the sandbox does not start on this machine. */

@@ -115,6 +115,15 @@ describe.concurrent('runAgent', () => {
     expect(String((error as Error).cause)).toMatch(/the end of its stderr:\nTraceback[^]*agent-\d+\.py", line 1[^]*RuntimeError: broken$/);
   });
 
+  it('hides a secret of its variables in stderr, also where the end that is kept begins within it', async () => {
+    const secret = 'sk-0123456789-abcdefghij';
+    const fails = 'import os, sys; s = os.environ["TOKEN"]; sys.stderr.write(f"{s} {s}" + "x" * 3985 + s[:4]); sys.exit(3)';
+    const error = (await play(fails, { args: { env: ['TOKEN'] }, env: { TOKEN: secret } }).catch((thrown: unknown) => thrown)) as Error;
+    expect(error).toBeInstanceOf(AgentError);
+    expect(error.message).toMatch(/stderr: \[hidden\]x{200}/);
+    expect(error.message + String(error.cause)).not.toContain('abcdefghij');
+  });
+
   it('ends the run if the program cannot be started', async () => {
     const { reward: _, ...args } = parseArguments({ command: ['x'] });
     const started = runAgent({
@@ -153,15 +162,25 @@ describe.concurrent('runAgent', () => {
       expect(await score('print("tests ran"); print("-0.25")')).toBe(-0.25);
       expect(await score('print("all tests passed")')).toBe(1);
       expect(await score('import sys; sys.exit(1)')).toBe(0);
+      expect(await score('assert open("left.txt").read() == "done"')).toBe(0);
       expect(await score('import sys; print("1 failed"); print("warning", file=sys.stderr); sys.exit(1)')).toBe(0);
     });
 
     it('that breaks is a failure and no reward of 0', async () => {
-      for (const code of ['import no_such_module', 'import sys; sys.exit(2)', 'import os; os.abort()']) {
+      for (const code of ['import no_such_module', 'print("loading"); import no_such_module', 'import sys; sys.exit(2)', 'import os; os.abort()']) {
         const error = await score(code).catch((thrown: unknown) => thrown);
         expect(error).toBeInstanceOf(RewardError);
       }
     });
+
+    it.each(['nan', '-inf', 'False', 'None', '0%', '0,5', 'score: 0', 'reward = 0.5'])(
+      'that prints %s last gives no reward, and is told so',
+      async (printed) => {
+        await expect(score(`print("${printed}")`)).rejects.toThrow(
+          `The reward's command printed "${printed}" last. Print a number such as 0.5 alone`,
+        );
+      },
+    );
   });
 });
 

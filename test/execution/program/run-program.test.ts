@@ -85,7 +85,7 @@ describe.concurrent('runProgram', () => {
     expect(running(word)).toEqual([]);
   });
 
-  it('ends with the signal of its caller, whose reason it throws', async () => {
+  it('ends with the signal of its caller, whose reason it throws', async ({ expect }) => {
     const stop = new AbortController();
     const word = crypto.randomUUID();
     const ended = run(`${STRAY(word)}\nimport time\ntime.sleep(600)`, { signal: stop.signal });
@@ -95,18 +95,22 @@ describe.concurrent('runProgram', () => {
     expect(running(word)).toEqual([]);
   });
 
-  it.skipIf(!existsSync('/proc/self/environ'))('ends when our process is killed, with all that left its group', { tags: 'long' }, async () => {
-    const word = crypto.randomUUID();
-    const module = JSON.stringify(join(import.meta.dirname, '../../../src/execution/index.ts'));
-    const code = JSON.stringify(`${STRAY(word)}\nimport time\ntime.sleep(600)`);
-    const script = `
+  it.skipIf(!existsSync('/proc/self/environ'))(
+    'ends when our process is killed, with all that left its group',
+    { tags: 'long' },
+    async ({ expect }) => {
+      const word = crypto.randomUUID();
+      const module = JSON.stringify(join(import.meta.dirname, '../../../src/execution/index.ts'));
+      const code = JSON.stringify(`${STRAY(word)}\nimport time\ntime.sleep(600)`);
+      const script = `
       const { openProgramFolder, runProgram } = await import(${module});
       await runProgram({ command: ['${PYTHON}', '-c', ${code}], folder: await openProgramFolder(), env: { PATH: '${PATH}' }, signal: new AbortController().signal });`;
-    const ours = spawn(process.execPath, ['--conditions=vf-search-source', '--input-type=module', '-e', script], { stdio: 'ignore' });
-    await expect.poll(() => running(word).length, { timeout: 20_000 }).toBeGreaterThan(1);
-    ours.kill('SIGKILL');
-    await expect.poll(() => running(word), { timeout: 20_000 }).toEqual([]);
-  });
+      const ours = spawn(process.execPath, ['--conditions=vf-search-source', '--input-type=module', '-e', script], { stdio: 'ignore' });
+      await expect.poll(() => running(word).length, { timeout: 20_000 }).toBeGreaterThan(1);
+      ours.kill('SIGKILL');
+      await expect.poll(() => running(word), { timeout: 20_000 }).toEqual([]);
+    },
+  );
 
   it('removes its folder', async () => {
     const folder = await openProgramFolder();
@@ -132,6 +136,7 @@ except Exception as error: print(type(error).__name__)`;
     mkdirSync(join(folder.path, 'agent'));
     const script = join(folder.path, 'agent/agent.py');
     writeFileSync(join(folder.path, 'agent/.env'), 'KEY=secret');
+    writeFileSync(join(folder.path, 'agent/.envrc'), 'KEY=secret');
     writeFileSync(join(folder.path, 'other'), 'x');
     const tries = [
       `open('own', 'w').write('1')`,
@@ -140,7 +145,10 @@ except Exception as error: print(type(error).__name__)`;
       `open('/etc/passwd')`,
       `open('/usr/x', 'w')`,
     ];
-    writeFileSync(script, `${tries.map(attempt).join('\n')}\nprint(repr(open('${folder.path}/agent/.env').read()))`);
+    writeFileSync(
+      script,
+      `${tries.map(attempt).join('\n')}\nprint(repr(open('${folder.path}/agent/.env').read() + open('${folder.path}/agent/.envrc').read()))`,
+    );
     const command = [PYTHON, script];
     const { stdout, stderr } = await run('', { command, ...cage(neededFolders(command)) });
     expect({ lines: stdout.trim().split('\n'), stderr }).toEqual({
