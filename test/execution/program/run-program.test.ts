@@ -85,11 +85,11 @@ describe.concurrent('runProgram', () => {
     expect(running(word)).toEqual([]);
   });
 
-  it('ends with the signal of its caller, whose reason it throws', async ({ expect }) => {
+  it('ends with the signal of its caller, whose reason it throws', async ({ expect: own }) => {
     const stop = new AbortController();
     const word = crypto.randomUUID();
     const ended = run(`${STRAY(word)}\nimport time\ntime.sleep(600)`, { signal: stop.signal });
-    await expect.poll(() => running(word).length, { timeout: 20_000 }).toBeGreaterThan(0);
+    await own.poll(() => running(word).length, { timeout: 20_000 }).toBeGreaterThan(0);
     stop.abort(new ConfigError('enough'));
     await expect(ended).rejects.toThrow('enough');
     expect(running(word)).toEqual([]);
@@ -98,7 +98,7 @@ describe.concurrent('runProgram', () => {
   it.skipIf(!existsSync('/proc/self/environ'))(
     'ends when our process is killed, with all that left its group',
     { tags: 'long' },
-    async ({ expect }) => {
+    async ({ expect: own }) => {
       const word = crypto.randomUUID();
       const module = JSON.stringify(join(import.meta.dirname, '../../../src/execution/index.ts'));
       const code = JSON.stringify(`${STRAY(word)}\nimport time\ntime.sleep(600)`);
@@ -106,9 +106,9 @@ describe.concurrent('runProgram', () => {
       const { openProgramFolder, runProgram } = await import(${module});
       await runProgram({ command: ['${PYTHON}', '-c', ${code}], folder: await openProgramFolder(), env: { PATH: '${PATH}' }, signal: new AbortController().signal });`;
       const ours = spawn(process.execPath, ['--conditions=vf-search-source', '--input-type=module', '-e', script], { stdio: 'ignore' });
-      await expect.poll(() => running(word).length, { timeout: 20_000 }).toBeGreaterThan(1);
+      await own.poll(() => running(word).length, { timeout: 20_000 }).toBeGreaterThan(1);
       ours.kill('SIGKILL');
-      await expect.poll(() => running(word), { timeout: 20_000 }).toEqual([]);
+      await own.poll(() => running(word), { timeout: 20_000 }).toEqual([]);
     },
   );
 
