@@ -109,6 +109,7 @@ describe.concurrent('runProgram', () => {
       await own.poll(() => running(word).length, { timeout: 20_000 }).toBeGreaterThan(1);
       ours.kill('SIGKILL');
       await own.poll(() => running(word), { timeout: 20_000 }).toEqual([]);
+      expect(running(word)).toEqual([]);
     },
   );
 
