@@ -3,6 +3,7 @@ import { onAbort } from '../core/abort.ts';
 import { NumericPolicyError, PolicyError, PolicyKeyError, PromptTooLongError, TimeoutError, type VfError } from '../core/errors.ts';
 import { firstNames } from '../core/first-names.ts';
 import type { Random } from '../core/random.ts';
+import { RefusedRequestError } from '../core/refused-request-error.ts';
 import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm.ts';
 import { errorFields } from '../schemas/error-fields.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
@@ -162,7 +163,7 @@ export class VllmServer {
 
   async #failure(method: string, path: string, response: HttpResponse, signal: AbortSignal): Promise<VfError> {
     const failure = httpErrorText(method, this.where(path), response.status, response.body, this.#endpoint.hide);
-    const error = vllmError(failure, response, this.#keyRemedy());
+    const error = vllmError(failure, response, { keyRemedy: this.#keyRemedy(), hide: this.#endpoint.hide });
     if (error.status !== 404 || parseVllmError(response.body.toString('utf8'))?.param !== 'model') return error;
     const names = await this.models(signal).then(
       (models) =>
@@ -177,7 +178,11 @@ export class VllmServer {
 }
 
 /** The typed error for a status other than 200. `failure`: request, status and the beginning of the body. */
-function vllmError(failure: string, response: HttpResponse, keyRemedy: string): PolicyError {
+function vllmError(
+  failure: string,
+  response: HttpResponse,
+  { keyRemedy, hide }: { readonly keyRemedy: string; readonly hide: (text: string) => string },
+): PolicyError {
   const { status } = response;
   const { message = '', param = null } = parseVllmError(response.body.toString('utf8')) ?? {};
   if (/out of range float values/i.test(message)) {
@@ -204,7 +209,9 @@ function vllmError(failure: string, response: HttpResponse, keyRemedy: string): 
     return new PolicyError(`The server, or a proxy before it, does not allow the request: ${failure}`, { status, endsRun: true });
   if (refused === 'key') return new PolicyKeyError(`The server rejected the API key: ${failure}. ${keyRemedy}.`, { status, endsRun: true });
   if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${failure}. Check the URL.`, { status });
-  return new PolicyError(`vLLM failed: ${failure}`, statusOptions(response));
+  const options = statusOptions(response);
+  if (status !== 400 || message === '') return new PolicyError(`vLLM failed: ${failure}`, options);
+  return new RefusedRequestError(`vLLM failed: ${failure}`, { ...options, param, reason: hide(message).slice(0, 2000) });
 }
 
 /** The connection was refused, so the server has no such request. */

@@ -5,6 +5,7 @@ import { assertFiniteLogProbs } from '../core/token-buffer.ts';
 import type { PolicyCapabilities, TokenLease, TokenSample } from '../clients/policy-client.ts';
 import type { EnvironmentLimits } from '../core/environment.ts';
 import { PolicyError, PromptTooLongError } from '../core/errors.ts';
+import { RefusedRequestError } from '../core/refused-request-error.ts';
 import type { PlacedImage, RenderedTokens } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { type Sampling, templateVariables } from '../core/sampling.ts';
@@ -101,7 +102,7 @@ export class TokenTurnSampler implements TurnSampler {
     };
     const sample = await lease.generate({ prompt, sampling, maxNewTokens, stop, ...asked, signal }).catch((error: unknown) => {
       // In training they are the run's, so that it fails.
-      if (!isTrained && isRefusal(error)) throw new AgentRefusal(400, null, `The policy's server refused the request: ${error.message}`);
+      if (!isTrained && isRefusal(error)) throw refusalOf(error);
       throw error;
     });
     assertFiniteLogProbs(sample);
@@ -196,13 +197,22 @@ async function rendered<T>(request: Pick<AgentRequest, 'keys'>, rendering: Promi
   try {
     return await rendering;
   } catch (error) {
-    if (isRefusal(error)) refuseSetting(request, 'messages', error.message);
+    if (isRefusal(error)) refuseSetting(request, 'messages', error instanceof RefusedRequestError ? error.reason : error.message);
     throw error;
   }
 }
 
 function isRefusal(error: unknown): error is PolicyError {
   return error instanceof PolicyError && error.status === 400 && !(error instanceof PromptTooLongError);
+}
+
+/** As the server words it, which names the keys of Chat Completions. */
+function refusalOf(error: PolicyError): AgentRefusal {
+  if (!(error instanceof RefusedRequestError)) return new AgentRefusal(400, null, `The policy's server refused the request: ${error.message}`);
+  const { param, reason } = error;
+  const words = reason.replace(/ \(parameter=[^()]*\)$/, '');
+  const begun = param === null ? "The policy's server refused the request: " : words.startsWith(param) ? '' : `${param} cannot be honoured: `;
+  return new AgentRefusal(400, param, begun + words);
 }
 
 /** Every sampled token with its text, for an agent that asks; as the answer, without the stop string that ended it. */

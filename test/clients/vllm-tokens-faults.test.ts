@@ -129,8 +129,9 @@ describe('a fault that stays', () => {
   });
 
   it('any other 400 is a PolicyError at once', async () => {
-    const { failure, requests } = await meet([error(400, 'Token id 9 is out of vocabulary')]);
+    const { failure, requests } = await meet([error(400, 'Token id 9 is out of vocabulary', 'prompt')]);
     expect(failure).toMatchObject({ name: 'PolicyError', status: 400, retryable: false, message: expect.stringContaining('out of vocabulary') });
+    expect(failure).toMatchObject({ param: 'prompt', reason: 'Token id 9 is out of vocabulary' });
     expect(requests).toBe(1);
   });
 

@@ -7,6 +7,7 @@ import { AgentEnv, type AgentOptions } from '../../src/core/agent-env.ts';
 import { Dataset, type Row } from '../../src/core/dataset.ts';
 import type { AgentPolicy } from '../../src/core/environment.ts';
 import { PolicyError } from '../../src/core/errors.ts';
+import { RefusedRequestError } from '../../src/core/refused-request-error.ts';
 import { contentText, type Message } from '../../src/core/message.ts';
 import { Rubric } from '../../src/core/rubric.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
@@ -105,6 +106,24 @@ describe('a request that the policy refuses', () => {
     heard.length = 0;
     expect((await play(run, refusing, { overridesSampling: true })).error).toMatchObject({ type: 'PolicyError' });
     expect(heard).toEqual([expect.objectContaining({ statusCode: 502 })]);
+  });
+
+  it.each([
+    ['presence_penalty', 'presence_penalty is not supported, got 2 (parameter=presence_penalty)', 'presence_penalty is not supported, got 2'],
+    ['stop', 'at most 4 are taken', 'stop cannot be honoured: at most 4 are taken'],
+    [null, 'no', "The policy's server refused the request: no"],
+  ])('in words of its server, without the address of it: %s', async (param, reason, message) => {
+    const heard: unknown[] = [];
+    const turns = () => {
+      throw new RefusedRequestError(`vLLM failed: [POST] http://127.0.0.1:8001: 400 ${reason}`, { status: 400, param, reason });
+    };
+    const run: Run = async ({ policy }) => {
+      await ask(policy, [user('a')]).catch((error: unknown) => heard.push(error));
+      return {};
+    };
+    await play(run, { turns });
+    expect(heard).toEqual([expect.objectContaining({ statusCode: 400, message, data: { error: expect.objectContaining({ param }) } })]);
+    expect((await play(run, { turns }, { overridesSampling: true })).error).toMatchObject({ type: 'PolicyError' });
   });
 
   it('is told where the agent gets no answer at all', async () => {

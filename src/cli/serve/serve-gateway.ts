@@ -4,6 +4,7 @@ import { startSessionServer } from '../../server/gateway/start-session-server.ts
 import { servedSampling } from '../../serving/open-served-policy.ts';
 import { loadEnvironmentFile } from '../../sessions/environment/environment-file.ts';
 import { openNamedPolicy } from '../../sessions/policy/open-named-policy.ts';
+import { PROPERTY_NAMES } from '../../sessions/setting-names.ts';
 import type { CommandContext } from '../command-line.ts';
 import { FLAG_NAMES } from '../eval/evaluation-request.ts';
 import type { GatewayCommandOptions } from './gateway-command.ts';
@@ -20,7 +21,7 @@ export async function serveGateway(options: GatewayCommandOptions, context: Comm
   loadEnvironmentFile('.env', variables);
   const readSampling = (fields: Readonly<Record<string, unknown>>) => servedSampling({ ...samplingOf(options), ...fields });
   // A setting that cannot be used is told before anything is opened.
-  readSampling({});
+  const { sampling } = readSampling({});
   const surroundings = { variables, secrets, signal, warn: (line: string) => context.note(`vf-serve: ${line}`) };
   await using policy = await openNamedPolicy(policyOf(options), {
     environment: null,
@@ -33,10 +34,19 @@ export async function serveGateway(options: GatewayCommandOptions, context: Comm
     throw new ConfigError(
       'No policy is named, and agents cannot ask the built-in baseline. Add -p embedded (a small model in this process), -p vllm -m NAME, or -b URL -m NAME.',
     );
-  for (const notice of policy.notices) context.note(`vf-serve: ${notice}`);
+  let known = JSON.stringify(sampling.extra);
+  const notices = (await policy.assertReads?.(sampling, FLAG_NAMES)) ?? [];
+  for (const notice of [...policy.notices, ...notices]) context.note(`vf-serve: ${notice}`);
   const server = await startSessionServer({
     client: policy.client,
-    readSampling,
+    readSampling: async (fields) => {
+      const read = readSampling(fields);
+      // Most sessions of a trainer have the same settings, and the server is asked which of them it reads.
+      const written = JSON.stringify(read.sampling.extra);
+      if (written !== known) await policy.assertReads?.(read.sampling, PROPERTY_NAMES);
+      known = written;
+      return read;
+    },
     maxSessions,
     timeoutMs: sessionTimeout * 1000,
     seed,

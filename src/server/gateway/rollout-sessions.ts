@@ -17,7 +17,7 @@ interface ReadSampling {
 export interface RolloutSessionsOptions {
   readonly client: PolicyClient;
   /** Fields of a request over those of the server. Throws ConfigError. */
-  readonly readSampling: (fields: Readonly<Record<string, unknown>>) => ReadSampling;
+  readonly readSampling: (fields: Readonly<Record<string, unknown>>) => ReadSampling | Promise<ReadSampling>;
   /** Sessions that are held at a time, ended ones included. */
   readonly maxSessions: number;
   /** The longest time from the opening of a session to its end. */
@@ -41,7 +41,7 @@ export class RolloutSessions {
     const most = timeoutMs / 1000;
     const { timeout = most } = request;
     if (timeout > most) throw new EnvironmentRefusal(422, `timeout must be at most ${most} seconds (--session-timeout), got ${timeout}.`);
-    const sampling = readSampling(request.sampling ?? {});
+    const sampling = await readSampling(request.sampling ?? {});
     this.#makeRoom(maxSessions);
     const session = new RolloutSession({ id: randomUUID(), request, client, gateway: this.#gateway, ...sampling, timeoutMs: timeout * 1000, seed });
     this.#sessions.set(session.id, session);

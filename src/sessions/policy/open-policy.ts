@@ -30,6 +30,8 @@ export interface OpenedPolicy extends AsyncDisposable {
   readonly description: string | null;
   /** Notices for the user before the run. */
   readonly notices: readonly string[];
+  /** Checks the fields of further requests as those of the run were. Returns notices. Throws ConfigError for a field without an effect. @default nobody can say */
+  readonly assertReads?: (sampling: Pick<Sampling, 'extra'>, names: SettingNames) => Promise<readonly string[]>;
 }
 
 export interface OpenPolicyOptions {
@@ -133,14 +135,14 @@ async function openEndpoint(target: EndpointTarget, options: EndpointOptions): P
   await using opened = new Disposers();
   const policy = opened.use(await openAnyEndpoint(target, options));
   const { sampling = {}, names, signal } = options;
-  const notices =
-    sampling.extra === undefined
-      ? []
-      : await (
-          await import('./assert-read-fields.ts')
-        ).assertReadFields({ sampling, client: policy.client, target, where: where(target), names, signal });
+  const assertReads: OpenedPolicy['assertReads'] = async (asked, by) => {
+    if (asked.extra === undefined) return [];
+    const { assertReadFields } = await import('./assert-read-fields.ts');
+    return assertReadFields({ sampling: asked, client: policy.client, target, where: where(target), names: by, signal });
+  };
+  const notices = await assertReads(sampling, names);
   const disposer = opened.move();
-  return { ...policy, notices: [...policy.notices, ...notices], [Symbol.asyncDispose]: () => disposer.disposeAsync() };
+  return { ...policy, notices: [...policy.notices, ...notices], assertReads, [Symbol.asyncDispose]: () => disposer.disposeAsync() };
 }
 
 async function openAnyEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {

@@ -2,6 +2,7 @@
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import { ScriptedClient } from '../../../src/clients/scripted.ts';
+import { ConfigError } from '../../../src/core/errors.ts';
 import { type ServedRollout, ServedRolloutSchema } from '../../../src/schemas/environment-server/served-rollout.ts';
 import { schemaCheck, schemaProblem } from '../../../src/schemas/schema-check.ts';
 import { type SessionServerOptions, startSessionServer } from '../../../src/server/gateway/start-session-server.ts';
@@ -150,6 +151,17 @@ describe('startSessionServer', () => {
       );
     const refused = await served.call('POST', `/sessions/${session.session_id}/reward`, { reward: 0 });
     expect(refused).toMatchObject({ status: 409, body: { error: { message: expect.stringContaining('n cannot be honoured') } } });
+  });
+
+  it('asks whether the policy reads the sampling of a session before it opens one', async () => {
+    const readSampling = async (fields: Readonly<Record<string, unknown>>) => {
+      if ('foo' in fields) throw new ConfigError('foo in sampling has no effect. Leave it out.');
+      return servedSampling(fields);
+    };
+    await using served = await serve({ readSampling, maxSessions: 1 });
+    const unread = await served.call('POST', '/sessions', { sampling: { foo: 1 } });
+    expect(unread).toMatchObject({ status: 422, body: { error: { message: 'foo in sampling has no effect. Leave it out.' } } });
+    expect((await served.call('POST', '/sessions', { sampling: { top_k: 1 } })).status).toBe(201);
   });
 
   it('keeps the trainer and the agents apart: neither has what the other may do', async () => {

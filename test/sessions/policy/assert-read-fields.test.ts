@@ -2,6 +2,9 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { nanoServer, NANO_PATH } from '../../server/policy/nano-server.ts';
 import { openTokenizer } from '../../../src/tokenizer/open-tokenizer.ts';
+import { PROPERTY_NAMES } from '../../../src/sessions/setting-names.ts';
+import { openNamedPolicy } from '../../../src/sessions/policy/open-named-policy.ts';
+import { runInProcess } from '../../cli/in-process.ts';
 import { EvalFolder } from '../../cli/vf-eval-process.ts';
 
 /** Writes the effort, the documents, and NOTHINK where Qwen3's template closes the thoughts. */
@@ -88,6 +91,18 @@ describe('sampling fields that nobody reads', () => {
     using folder = new EvalFolder();
     const chat = ['capitals', '-n', '1', '-p', 'embedded', '-m', NANO_PATH, '-S', '{"top_a": 1}'];
     expect((await folder.run(chat)).stderr).toContain('top_a in -S has no effect');
+  });
+
+  it('are refused by a gateway at its start, and in a session, by the name that each has for them', async () => {
+    using folder = new EvalFolder();
+    const served = ['gateway', '-b', `${server.url}/v1`, '--port', '0', '-S', '{"top_a": 1}'];
+    const { code, stderr } = await runInProcess('vf-serve', served, { cwd: folder.path, env: {} });
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringMatching(/^vf-serve: top_a in -S has no effect/) });
+    const { signal } = new AbortController();
+    const surroundings = { variables: {}, secrets: new Set<string>(), signal, warn: () => {} };
+    await using policy = await openNamedPolicy({ baseUrl: `${server.url}/v1` }, { environment: null, surroundings });
+    await expect(policy.assertReads!({ extra: { top_a: 1 } }, PROPERTY_NAMES)).rejects.toThrow('top_a in sampling has no effect');
+    expect(await policy.assertReads!({ extra: { top_k: 1 } }, PROPERTY_NAMES)).toEqual([]);
   });
 
   it('are refused for the baseline, which reads none', async () => {
