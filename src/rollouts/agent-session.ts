@@ -159,7 +159,7 @@ export class AgentSession {
     if (left <= 0) throw this.#refusedFor('max_turns_reached');
     if (turns <= left) return;
     this.#refusedFor('max_turns_reached');
-    throw new AgentRefusal(400, 'n', `n cannot be honoured: ${turns} more turns are too many, because only ${left} of the rollout's turns are left.`);
+    throw new AgentRefusal(400, 'n', `n cannot be honoured: it asks for ${turns} turns, and the rollout has ${left} left.`);
   }
 
   #refusedFor(stop: StopCondition): AgentRefusal {

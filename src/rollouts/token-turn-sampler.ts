@@ -106,6 +106,9 @@ export class TokenTurnSampler implements TurnSampler {
       throw error;
     });
     assertFiniteLogProbs(sample);
+    // Before the turn is on record: an agent that hears a refusal has not had it.
+    if (settings.logProbs !== undefined && settings.logProbs > 0 && sample.likeliest === undefined)
+      refuseSetting(request, 'topLogProbs', 'the policy gives the log-prob of each sampled token alone. Leave it out');
     const text = opening + sample.text;
     const callId = (call: number) => agentCallId(place.parent!, ordinal, call);
     const read = readTurn(text, { sample, isWhole: true, index, callId }, { ...conversation, tools: callable });

@@ -179,6 +179,23 @@ describe('a request that is refused', () => {
       });
   });
 
+  it('after sampling costs no turn either, and leaves nothing on record: the likeliest tokens, which the policy does not give', async () => {
+    await using gateway = await Gateway.open();
+    const curious = agent(
+      async ({ policy }) => {
+        const client = new OpenAI({ baseURL: policy.baseURL, apiKey: policy.apiKey, maxRetries: 0 });
+        const body = { model: 'm', messages: [{ role: 'user' as const, content: 'a' }] };
+        await expect(client.chat.completions.create({ ...body, logprobs: true, top_logprobs: 3 })).rejects.toMatchObject({ param: 'top_logprobs' });
+        const { choices } = await client.chat.completions.create(body);
+        return { answer: choices[0]!.message.content };
+      },
+      { maxTurns: 1 },
+    );
+    let turns = 0;
+    const rollout = await play(curious, () => (turns++ === 0 ? 'never heard' : 'grey'), { gateway });
+    expect(rollout).toMatchObject({ error: null, reward: 1, turns: 1, segments: [{ text: 'grey' }] });
+  });
+
   it('for more answers than turns are left samples none of them, and leaves the turns', async () => {
     await using gateway = await Gateway.open();
     const refusals: string[] = [];
@@ -195,7 +212,7 @@ describe('a request that is refused', () => {
       );
     expect(await play(greedy(0), echo, { gateway })).toMatchObject({ reward: null, turns: 0, error: { type: 'AgentError' } });
     expect(await play(greedy(2), echo, { gateway })).toMatchObject({ reward: 1, turns: 2, error: null, stop: 'completed' });
-    expect(refusals[0]).toMatch(/n cannot be honoured.*only 2 of the rollout's turns are left/);
+    expect(refusals[0]).toMatch(/n cannot be honoured: it asks for 3 turns, and the rollout has 2 left/);
   });
 });
 
@@ -259,6 +276,24 @@ describe('a budget that is spent', () => {
     for (const more of [{ maxTurns: 1 }, { limits: { completionTokens: 1 } }])
       expect(await play(losing(more), () => 'greys')).toMatchObject({ error: null, reward: 1, turns: 1 });
     expect(answers).toEqual(Array(4).fill('greys'));
+  });
+
+  it('is not spent by counting tokens, which goes on after the last turn', async () => {
+    await using gateway = await Gateway.open();
+    const counting = agent(
+      async ({ policy }) => {
+        await say(policy, asked('a'));
+        const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'four' }] });
+        const counted = await fetch(`${policy.baseURL}/messages/count_tokens`, {
+          method: 'POST',
+          body,
+          headers: { 'content-type': 'application/json' },
+        });
+        return { answer: 'grey', counted: await counted.json() };
+      },
+      { maxTurns: 1 },
+    );
+    expect(await play(counting, echo, { gateway })).toMatchObject({ error: null, stop: 'completed', state: { counted: { input_tokens: 4 } } });
   });
 
   it('at the first prompt is a failure that says what to do', async () => {

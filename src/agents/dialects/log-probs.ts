@@ -11,13 +11,11 @@ export interface WrittenLogProb {
   readonly top_logprobs: readonly Omit<WrittenLogProb, 'top_logprobs'>[];
 }
 
-/** Null if the request asks for none. Throws AgentRefusal if the policy gave none, or not the likeliest tokens that were asked for. */
+/** Null if the request asks for none. Throws AgentRefusal if the policy gave none. */
 export function writtenLogProbs(request: AgentRequest, { logProbs }: AgentTurn): readonly WrittenLogProb[] | null {
   const { logProbs: most } = request.settings;
   if (most === undefined) return null;
   if (logProbs === undefined) return refuseSetting(request, 'logProbs', 'the policy gave none. Leave it out');
-  if (most > 0 && logProbs.some(({ top }) => top === undefined))
-    refuseSetting(request, 'topLogProbs', 'the policy gives the log-prob of each sampled token alone. Leave it out');
   return logProbs.map((token) => ({ ...written(token), top_logprobs: (token.top ?? []).slice(0, most).map(written) }));
 }
 
