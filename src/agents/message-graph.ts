@@ -105,7 +105,7 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
     let node = root;
     for (const [at, message] of messages.entries()) {
       const place = this.#places.get(message);
-      const next = place?.parent === node ? place : found(node, message);
+      const next = place?.parent === node ? place : found(node, message, tools);
       if (next === null && fork === null && !node.isLeaf) fork = forkAt(node, message, at);
       node = next ?? added(node, message);
       // A turn may be answered later that an assistant's message tells.
@@ -139,9 +139,13 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
   }
 }
 
-function found<T extends { readonly answer: AnsweredTurn | null }>(node: GraphNode<T>, message: Message): GraphNode<T> | null {
+function found<T extends { readonly answer: AnsweredTurn | null }>(
+  node: GraphNode<T>,
+  message: Message,
+  tools: readonly ToolSpec[],
+): GraphNode<T> | null {
   if (message.role === 'assistant') {
-    const told = node.turns.find(({ turn }) => turn!.answer !== null && tells(message, turn!.answer));
+    const told = node.turns.find(({ turn }) => turn!.answer !== null && tells(message, turn!.answer, tools));
     if (told !== undefined) return told;
   }
   // A conversation is told again with each request, so that its end costs more than its beginning only if old messages are cheap.
@@ -198,8 +202,8 @@ function isBlank(char: string): boolean {
 function toolsDifference(tools: readonly ToolSpec[], first: readonly ToolSpec[]): string {
   const names = (of: readonly ToolSpec[]) => of.map(({ name }) => name);
   const [was, is] = [names(first), names(tools)];
-  const list = (of: readonly string[]) => (of.length === 0 ? 'none' : of.join(', '));
   const [gone, fresh] = [was.filter((name) => !is.includes(name)), is.filter((name) => !was.includes(name))];
   if (gone.length === 0 && fresh.length === 0) return 'a tool has another description or other parameters';
-  return `other tools are offered: without ${list(gone)}; with ${list(fresh)}`;
+  const parts = [...(gone.length === 0 ? [] : [`without ${gone.join(', ')}`]), ...(fresh.length === 0 ? [] : [`with ${fresh.join(', ')}`])];
+  return `other tools are offered: ${parts.join('; ')}`;
 }

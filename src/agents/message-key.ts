@@ -4,6 +4,8 @@
  */
 import { canonicalJson } from '../core/canonical-json.ts';
 import { contentImages, contentText, type Message, type ToolCall } from '../core/message.ts';
+import type { ToolSpec } from '../core/tool-calls.ts';
+import { isObject } from '../schemas/is-object.ts';
 import { jsonOrNull } from '../schemas/json-or-null.ts';
 
 /** Of a message that the agent wrote, or of a turn of the policy that it tells as another one. */
@@ -31,17 +33,23 @@ function callKey({ id, name, arguments: text }: ToolCall): readonly unknown[] {
 /** A turn of the policy as it was answered. */
 export interface AnsweredTurn {
   readonly content: string;
-  readonly toolCalls: readonly Pick<ToolCall, 'id'>[];
+  readonly toolCalls: readonly ToolCall[];
 }
 
 /**
  * True if the message tells this turn: the ids of its calls are those of the turn, whatever the arguments became, and its text is the turn's, or was left out before calls.
- * Blanks at the ends do not count.
+ * Blanks at the ends do not count. Clients give another name to calls that they could not make; a call that could be made and has another name is not the policy's any more.
+ * @param tools that the policy may call
  */
-export function tells({ role, content, toolCalls = [] }: Message, turn: AnsweredTurn): boolean {
+export function tells({ role, content, toolCalls = [] }: Message, turn: AnsweredTurn, tools: readonly Pick<ToolSpec, 'name'>[]): boolean {
   if (role !== 'assistant' || toolCalls.length !== turn.toolCalls.length) return false;
-  if (!toolCalls.every(({ id }, i) => id === turn.toolCalls[i]!.id)) return false;
+  const isSame = ({ id, name }: ToolCall, own: ToolCall) => id === own.id && (name === own.name || !canBeMade(own, tools));
+  if (!toolCalls.every((call, i) => isSame(call, turn.toolCalls[i]!))) return false;
   if (content === turn.content) return true;
   const told = contentText(content).trim();
   return told === turn.content.trim() || (told === '' && toolCalls.length > 0);
+}
+
+function canBeMade({ name, arguments: text }: ToolCall, tools: readonly Pick<ToolSpec, 'name'>[]): boolean {
+  return tools.some((tool) => tool.name === name) && isObject(jsonOrNull(text));
 }

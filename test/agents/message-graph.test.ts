@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Fork, MessageGraph } from '../../src/agents/message-graph.ts';
+import type { AnsweredTurn } from '../../src/agents/message-key.ts';
 
 function differenceOf(was: string, is: string): string {
   const graph = new MessageGraph<{ readonly answer: { readonly content: string; readonly toolCalls: readonly [] } }>();
@@ -56,5 +57,25 @@ describe('MessageGraph', () => {
     expect([again.path, again.ordinal]).toEqual([first.path, 0]);
     expect([again, second, graph.addTurn(node, { answer: null })].map(({ ordinal }) => ordinal)).toEqual([0, 1, 2]);
     expect(new Set(node.turns.map(({ path }) => path)).size).toBe(3);
+  });
+
+  it('keeps a call whose arguments came back in any form, and one that could not be made and has another name; another name for one that could be made is an edit', () => {
+    const tools = [{ name: 'find', description: '', parameters: {} }];
+    const isTurn = (own: { readonly name: string; readonly arguments: string }, told: { readonly name: string; readonly arguments: string }) => {
+      const graph = new MessageGraph<{ readonly answer: AnsweredTurn }>();
+      const question = { role: 'user', content: 'Who?' } as const;
+      const added = graph.addTurn(graph.place([question], tools).node, { answer: { content: '', toolCalls: [{ id: 'c1', ...own }] } });
+      const { node, fork } = graph.place([question, { role: 'assistant', content: '', toolCalls: [{ id: 'c1', ...told }] }], tools);
+      return node === added ? true : fork;
+    };
+    const call = { name: 'find', arguments: '{"q": "heron"}' };
+    expect(isTurn(call, { name: 'find', arguments: '{"q":"grey heron"}' })).toBe(true);
+    expect(isTurn({ ...call, name: 'look' }, { name: 'invalid', arguments: '{"error":"no such tool"}' })).toBe(true);
+    expect(isTurn({ ...call, arguments: '{"q": "her' }, { name: 'invalid', arguments: '{}' })).toBe(true);
+    expect(isTurn(call, { name: 'look', arguments: '{"q":"crane"}' })).toEqual({
+      kind: 'history',
+      at: 1,
+      difference: 'message 1 (assistant) has other calls',
+    });
   });
 });

@@ -48,7 +48,7 @@ describe('branchesOf', () => {
     });
     expect(await played).toEqual([
       ['Plan it.', null, null],
-      ['What is the capital of Peru?', 'tools', 'other tools are offered: without none; with look'],
+      ['What is the capital of Peru?', 'tools', 'other tools are offered: with look'],
     ]);
   });
 
