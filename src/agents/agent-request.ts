@@ -71,6 +71,8 @@ export interface AgentRequest {
   readonly isStreamed: boolean;
   /** A stream ends with the counts of tokens, in a dialect where that is asked for. @default false */
   readonly countsUsage?: boolean;
+  /** Keys of the request that the answer repeats, as they were sent, in a dialect where it does. @default none */
+  readonly repeated?: Readonly<Record<string, unknown>>;
   /** Keys that change nothing here although the agent may expect it, such as `reasoning.effort`; the run says so. */
   readonly unhonoured: readonly string[];
 }

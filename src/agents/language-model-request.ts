@@ -5,6 +5,7 @@ import { toolOutputText } from '../core/sdk-tool-output.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import type { AgentRequest, AgentSettings, SettingKeys } from './agent-request.ts';
+import { offer, possibleChoice, toolSpec } from './dialects/request-parts.ts';
 import { defined, integerFrom, LIST, OBJECT, refuse, RequestKeys, sampled } from './dialects/request-keys.ts';
 
 /** What has no meaning without a server: its headers, its own events, the end of its connection. */
@@ -20,9 +21,12 @@ export function readCallOptions(model: string, options: LanguageModelV4CallOptio
   const prompt = keys.required('prompt', LIST) as LanguageModelV4CallOptions['prompt'];
   if (prompt.length === 0) refuse('prompt', 'must have at least one message.');
   const messages = prompt.flatMap((message, i) => messagesOf(message, `prompt[${i}]`));
-  const tools = (keys.optional('tools', LIST) ?? []).map((tool, i) => toolOf(tool, `tools[${i}]`));
+  const offered = new Map<string, ToolSpec>();
+  const unhonoured = new Set<string>();
+  for (const [i, tool] of (keys.optional('tools', LIST) ?? []).entries()) offer(offered, toolOf(tool, `tools[${i}]`, unhonoured), `tools[${i}]`);
+  const tools = [...offered.values()];
   const settings = settingsOf(keys, tools);
-  return { model, messages, tools, settings, keys: KEYS, isStreamed, unhonoured: keys.end({ ignored: IGNORED, named: NAMED }) };
+  return { model, messages, tools, settings, keys: KEYS, isStreamed, unhonoured: [...keys.end({ ignored: IGNORED, named: NAMED }), ...unhonoured] };
 }
 
 /** The SDK's names of vLLM's fields. */
@@ -46,11 +50,9 @@ function settingsOf(keys: RequestKeys, tools: readonly ToolSpec[]): AgentSetting
 function toolChoiceOf(choice: Readonly<Record<string, unknown>> | undefined, tools: readonly ToolSpec[]): AgentSettings['toolChoice'] | undefined {
   if (choice === undefined) return undefined;
   const { type, toolName } = choice;
-  if (type === 'auto' || type === 'none' || type === 'required') return type;
-  if (type !== 'tool' || typeof toolName !== 'string') return refuse('toolChoice', 'must be of the type auto, none, required or tool.');
-  return tools.some(({ name }) => name === toolName)
-    ? { name: toolName }
-    : refuse('toolChoice.toolName', `names ${toolName}, which is not one of the tools.`);
+  if (type === 'auto' || type === 'none' || type === 'required') return possibleChoice(type, tools, 'toolChoice');
+  if (type === 'tool' && typeof toolName === 'string') return possibleChoice({ name: toolName }, tools, 'toolChoice.toolName');
+  return refuse('toolChoice', 'must be of the type auto, none, required or tool.');
 }
 
 function jsonSchemaOf(format: Readonly<Record<string, unknown>> | undefined): AgentSettings['jsonSchema'] | undefined {
@@ -60,15 +62,11 @@ function jsonSchemaOf(format: Readonly<Record<string, unknown>> | undefined): Ag
   return schema === null || isObject(schema) ? schema : refuse('responseFormat.schema', 'must be a JSON Schema.');
 }
 
-function toolOf(tool: unknown, place: string): ToolSpec {
-  const { type, id, name, description = '', inputSchema = {} } = fieldsOf(tool);
-  if (type !== 'function')
-    return refuse(
-      place,
-      `is ${typeof id === 'string' ? id : 'no function'}, a tool that runs at its provider, and the policy has none. Give it as a tool with execute.`,
-    );
-  if (typeof name !== 'string' || name === '') return refuse(`${place}.name`, 'must be a string.');
-  return { name, description: typeof description === 'string' ? description : '', parameters: fieldsOf(inputSchema) };
+function toolOf(tool: unknown, place: string, unhonoured: Set<string>): ToolSpec {
+  const { type, id } = fieldsOf(tool);
+  if (type === 'function') return toolSpec(new RequestKeys(tool, `${place}.`), unhonoured, 'inputSchema');
+  const what = typeof id === 'string' ? id : 'not a function';
+  return refuse(place, `is ${what}, a tool that runs at its provider, and the policy has none. Give it as a tool with execute.`);
 }
 
 function messagesOf(message: LanguageModelV4Message, place: string): readonly Message[] {

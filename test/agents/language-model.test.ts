@@ -145,6 +145,19 @@ describe('languageModelOf', () => {
       { type: 'unsupported', feature: 'providerOptions' },
     ]);
     expect(seen[0]!.unhonoured).toEqual(['reasoning', 'providerOptions']);
+    const tools = [
+      {
+        type: 'function' as const,
+        name: 'a',
+        inputSchema: {},
+        strict: true,
+        inputExamples: [{ input: {} }],
+        providerOptions: { anthropic: { a: 1 } },
+      },
+      { type: 'function' as const, name: 'b', inputSchema: {}, strict: false, inputExamples: [], providerOptions: {} },
+    ];
+    await model.doGenerate({ prompt, tools });
+    expect(seen[1]!.unhonoured).toEqual(['tools[].strict', 'tools[].inputExamples', 'tools[].providerOptions']);
     expect((await model.doGenerate({ prompt, reasoning: 'provider-default', providerOptions: {} })).warnings).toEqual([]);
   });
 
@@ -178,7 +191,10 @@ describe('languageModelOf', () => {
       { prompt, tools: [{ type: 'provider', id: 'openai.web_search', name: 'web_search', args: {} }] },
       /is openai\.web_search, a tool that runs at its provider/,
     ],
-    ['toolChoice.toolName', { prompt, toolChoice: { type: 'tool', toolName: 'x' } }, /names x, which is not one of the tools/],
+    ['toolChoice.toolName', { prompt, toolChoice: { type: 'tool', toolName: 'x' } }, /names "x", which is not one of the tools/],
+    ['toolChoice', { prompt, toolChoice: { type: 'required' } }, /offers no tool/],
+    ['tools[1].name', { prompt, tools: [0, 1].map(() => ({ type: 'function', name: 'find', inputSchema: {} })) }, /also the name of another tool/],
+    ['tools[0].execute', { prompt, tools: [{ type: 'function', name: 'find', inputSchema: {}, execute: true }] }, /cannot be honoured here/],
     ['temperature', { prompt, temperature: NaN }, /must be a number from 0 to 100/],
     ['maxOutputTokens', { prompt, maxOutputTokens: 0 }, /must be an integer of at least 1/],
     ['stopSequences', { prompt, stopSequences: [''] }, /must be a list of texts that are not empty/],

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { AgentRequest } from '../../src/agents/agent-request.ts';
 import { chatDialect } from '../../src/agents/dialects/chat.ts';
 import { messagesDialect } from '../../src/agents/dialects/messages.ts';
-import type { ItemStore } from '../../src/agents/dialects/responses-request.ts';
+import type { ItemStore } from '../../src/agents/dialects/dialect.ts';
 import { responsesDialect } from '../../src/agents/dialects/responses.ts';
 import { canonicalJson } from '../../src/core/canonical-json.ts';
 import { PolicyError } from '../../src/core/errors.ts';

@@ -56,7 +56,7 @@ export async function wireServer(answer: (request: WireRequest, index: number) =
     };
     if (!like.isStreamed) return sendJson(response, 200, dialect.answer(HEAD, like, [turn]));
     response.writeHead(200, { 'content-type': 'text/event-stream' });
-    response.end([...dialect.opening(HEAD, like), ...dialect.events(HEAD, like, [turn])].map(written).join(''));
+    response.end([...dialect.opening(HEAD, like, [turn]), ...dialect.events(HEAD, like, [turn])].map(written).join(''));
   });
   return Object.assign(server, { seen });
 }

@@ -1,10 +1,9 @@
 /** The request of `POST /v1/chat/completions`, as OpenAI documents it and its clients send it. */
 import type { Message, Role, ToolCall } from '../../core/message.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
-import { fieldsOf } from '../../schemas/is-object.ts';
 import type { AgentRequest, AgentSettings } from '../agent-request.ts';
 import { defined, FLAG, integerFrom, LIST, OBJECT, readOnce, refuse, RequestKeys, sampled, STRING, stringsOf } from './request-keys.ts';
-import { OPENAI_IGNORED, responseFormat, textOf, toolChoice, toolSpec } from './openai-parts.ts';
+import { asksForUsage, offer, OPENAI_IGNORED, responseFormat, textOf, toolChoice, toolSpec } from './request-parts.ts';
 
 /** `prediction` is text that may be repeated, for the server's speed. */
 const IGNORED = [...OPENAI_IGNORED, 'prediction'];
@@ -16,11 +15,15 @@ export function readChatRequest(body: unknown): AgentRequest {
   const messages = keys.required('messages', LIST).map((message, i) => chatMessage(message, `messages[${i}].`));
   if (messages.length === 0) refuse('messages', 'must have at least one message.');
   const unhonoured = new Set<string>();
-  const tools = (keys.optional('tools', LIST) ?? []).map((tool, i) => chatTool(tool, `tools[${i}].`, unhonoured));
+  const offered = new Map<string, ToolSpec>();
+  for (const [i, tool] of (keys.optional('tools', LIST) ?? []).entries())
+    offer(offered, chatTool(tool, `tools[${i}].`, unhonoured), `tools[${i}].function`);
+  const tools = [...offered.values()];
   const settings = chatSettings(keys, tools);
   const model = keys.optional('model', STRING) ?? '';
   const isStreamed = keys.optional('stream', FLAG) ?? false;
-  const countsUsage = fieldsOf(keys.raw('stream_options'))['include_usage'] === true;
+  const countsUsage = asksForUsage(keys);
+  if (Object.keys(keys.optional('logit_bias', OBJECT) ?? {}).length > 0) refuse('logit_bias', 'cannot be honoured here. Leave it out.');
   const modalities = keys.optional('modalities', LIST) ?? [];
   if (modalities.some((one) => one !== 'text')) refuse('modalities', 'must be ["text"], because this policy writes text only.');
   return { model, messages, tools, settings, isStreamed, countsUsage, unhonoured: [...keys.end({ ignored: IGNORED, named: NAMED }), ...unhonoured] };

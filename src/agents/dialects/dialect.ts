@@ -1,6 +1,5 @@
 /** An API in which agents ask: how its requests are read, and how answers, streams and refusals are written. */
 import type { AgentRequest, AgentTurn } from '../agent-request.ts';
-import type { ItemStore } from './responses-request.ts';
 import type { AgentRefusal } from '../agent-refusal.ts';
 
 /** What an answer is called. */
@@ -19,13 +18,21 @@ export interface StreamEvent {
   readonly data: object | string;
 }
 
+/** The items that a session has answered with over Responses, and the lists of its answers, for clients that name them by id. */
+export interface ItemStore {
+  /** The item of this id; undefined if the session has none. */
+  item(id: string): Readonly<Record<string, unknown>> | undefined;
+  /** The whole list behind an answer, its own items included; undefined if the session has none of this id. */
+  response(id: string): readonly unknown[] | undefined;
+}
+
 export interface Dialect {
   readonly name: 'chat' | 'responses' | 'messages';
   /** Throws AgentRefusal. */
   read(body: unknown, items: ItemStore): AgentRequest;
   answer(head: AnswerHead, request: AgentRequest, turns: readonly AgentTurn[]): object;
-  /** What a stream begins with, before the policy has written anything. */
-  opening(head: AnswerHead, request: AgentRequest): readonly StreamEvent[];
+  /** What a stream begins with. @param turns null if the policy is still sampling them */
+  opening(head: AnswerHead, request: AgentRequest, turns: readonly AgentTurn[] | null): readonly StreamEvent[];
   /** The rest of a stream once the turns are there. */
   events(head: AnswerHead, request: AgentRequest, turns: readonly AgentTurn[]): readonly StreamEvent[];
   /** Keeps a silent stream open. */
@@ -33,6 +40,11 @@ export interface Dialect {
   refusal(refusal: AgentRefusal): object;
   /** The rest of a stream that failed after it had begun. */
   failure(head: AnswerHead, request: AgentRequest, refusal: AgentRefusal): readonly StreamEvent[];
+}
+
+/** An event whose data repeat its name. */
+export function named(type: string, fields: object): StreamEvent {
+  return { event: type, data: { type, ...fields } };
 }
 
 /** The `type` of an error by its status, in OpenAI's dialects. */

@@ -3,13 +3,13 @@ import type { Message, ToolCall } from '../../core/message.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import type { AgentRequest, AgentSettings, SettingKeys, ToolChoice } from '../agent-request.ts';
-import { possibleChoice, responseFormat, toolSpec } from './openai-parts.ts';
+import { offer, possibleChoice, responseFormat, toolSpec } from './request-parts.ts';
 import { defined, FLAG, integerFrom, LIST, OBJECT, readOnce, refuse, RequestKeys, sampled, STRING, stringsOf } from './request-keys.ts';
 
 const IGNORED = ['metadata', 'service_tier', 'inference_geo', 'container', 'cache_control'];
 /** Thoughts are the policy's own affair. */
 const NAMED = ['thinking', 'context_management', 'speed'];
-const KEYS: Partial<SettingKeys> = { parallelToolCalls: 'tool_choice.disable_parallel_tool_use', jsonSchema: 'output_config.format' };
+const KEYS: Partial<SettingKeys> = { parallelToolCalls: 'tool_choice.disable_parallel_tool_use' };
 
 export function readMessagesRequest(body: unknown): AgentRequest {
   const keys = new RequestKeys(body);
@@ -25,25 +25,27 @@ export function readMessagesRequest(body: unknown): AgentRequest {
   const messages = [...(system === '' ? [] : [{ role: 'system' as const, content: system }]), ...merged(given)];
   const unhonoured = new Set<string>();
   const tools = messagesTools(keys, { referenced: referencedTools(list), unhonoured });
-  const settings = messagesSettings(keys, { tools, unhonoured });
+  const [jsonKey, jsonSchema] = jsonFormat(keys, unhonoured);
+  const settings = defined({ ...messagesSettings(keys, tools), jsonSchema });
   const model = keys.optional('model', STRING) ?? '';
   const isStreamed = keys.optional('stream', FLAG) ?? false;
   const servers = keys.optional('mcp_servers', LIST) ?? [];
   if (servers.length > 0) unhonoured.add('mcp_servers');
   for (const name of keys.end({ ignored: IGNORED, named: NAMED })) unhonoured.add(name);
-  return { model, messages, tools, settings, keys: KEYS, isStreamed, unhonoured: [...unhonoured] };
+  return { model, messages, tools, settings, keys: { ...KEYS, jsonSchema: jsonKey }, isStreamed, unhonoured: [...unhonoured] };
 }
 
-interface ToolsRead {
-  readonly tools: readonly ToolSpec[];
-  readonly unhonoured: Set<string>;
-}
-
-function messagesSettings(keys: RequestKeys, { tools, unhonoured }: ToolsRead): AgentSettings {
-  const choice = keys.optional('tool_choice', OBJECT);
+/** The schema, and the key that has it: `output_format` is its name in older clients. */
+function jsonFormat(keys: RequestKeys, unhonoured: Set<string>): readonly [key: string, schema: AgentSettings['jsonSchema'] | undefined] {
   const output = new RequestKeys(keys.optional('output_config', OBJECT) ?? {}, 'output_config.');
-  const format = output.optional('format', OBJECT) ?? keys.optional('output_format', OBJECT);
+  const now = output.optional('format', OBJECT);
   for (const name of output.end({ named: ['effort', 'task_budget'] })) unhonoured.add(name);
+  const [key, format] = now === undefined ? ['output_format', keys.optional('output_format', OBJECT)] : ['output_config.format', now];
+  return [key, responseFormat(format, `${key}.`)];
+}
+
+function messagesSettings(keys: RequestKeys, tools: readonly ToolSpec[]): Omit<AgentSettings, 'jsonSchema'> {
+  const choice = keys.optional('tool_choice', OBJECT);
   return defined({
     temperature: keys.optional('temperature', sampled('temperature')),
     topP: keys.optional('top_p', sampled('top_p')),
@@ -51,7 +53,6 @@ function messagesSettings(keys: RequestKeys, { tools, unhonoured }: ToolsRead): 
     stop: stringsOf(keys.raw('stop_sequences'), 'stop_sequences'),
     toolChoice: choice === undefined ? undefined : possibleChoice(anthropicChoice(choice), tools),
     parallelToolCalls: choice?.['disable_parallel_tool_use'] === true ? false : undefined,
-    jsonSchema: responseFormat(format, 'output_config.format.'),
     extra: keys.passedOn({ top_k: 'top_k' }),
   });
 }
@@ -68,16 +69,14 @@ function anthropicChoice({ type, name }: Readonly<Record<string, unknown>>): Too
  */
 function messagesTools(
   keys: RequestKeys,
-  { referenced, unhonoured }: { readonly referenced: ReadonlySet<string> } & Pick<ToolsRead, 'unhonoured'>,
+  { referenced, unhonoured }: { readonly referenced: ReadonlySet<string>; readonly unhonoured: Set<string> },
 ): readonly ToolSpec[] {
   const tools = new Map<string, ToolSpec>();
   for (const [i, tool] of (keys.optional('tools', LIST) ?? []).entries()) {
     const { type = 'custom', name, defer_loading: isDeferred } = fieldsOf(tool);
     if (type !== 'custom') unhonoured.add(`tools[] (${String(type)})`);
     else if (isDeferred !== true || referenced.has(String(name))) {
-      const spec = toolSpec(new RequestKeys(tool, `tools[${i}].`), unhonoured, 'input_schema');
-      if (tools.has(spec.name)) refuse(`tools[${i}].name`, `is ${JSON.stringify(spec.name)}, which is also the name of another tool.`);
-      tools.set(spec.name, spec);
+      offer(tools, toolSpec(new RequestKeys(tool, `tools[${i}].`), unhonoured, 'input_schema'), `tools[${i}]`);
     }
   }
   return [...tools.values()];
@@ -114,13 +113,18 @@ function userMessages(blocks: readonly unknown[], place: string): readonly Messa
   const messages: Message[] = [];
   const texts: string[] = [];
   for (const [i, block] of blocks.entries()) {
-    const { type, text, tool_use_id: id, content } = fieldsOf(block);
+    const { type, text, tool_use_id: id, content, is_error: isError } = fieldsOf(block);
     if (type === 'text' && typeof text === 'string') texts.push(text);
     else if (type === 'tool_result' && typeof id === 'string')
-      messages.push({ role: 'tool', toolCallId: id, content: blocksText(content, `${place}[${i}].content`) });
+      messages.push({ role: 'tool', toolCallId: id, content: resultText(blocksText(content, `${place}[${i}].content`), isError === true) });
     else refuse(`${place}[${i}]`, 'must be text or a tool result, because this policy reads only text.');
   }
   return texts.length === 0 ? messages : [...messages, { role: 'user', content: texts.join('\n') }];
+}
+
+/** A failed result says so in its text, as those of a ToolEnv do, because no chat template has a place for the mark. */
+function resultText(text: string, isError: boolean): string {
+  return isError && !/^\W*(?:tool_use_)?error/i.test(text) ? `Error: ${text}` : text;
 }
 
 function assistantTurn(blocks: readonly unknown[], place: string): Message {

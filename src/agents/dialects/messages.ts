@@ -2,7 +2,7 @@
 import type { AgentTurn } from '../agent-request.ts';
 import { jsonOrNull } from '../../schemas/json-or-null.ts';
 import { isObject } from '../../schemas/is-object.ts';
-import type { Dialect, StreamEvent } from './dialect.ts';
+import { type Dialect, named, type StreamEvent } from './dialect.ts';
 import { readMessagesRequest } from './messages-request.ts';
 import type { AgentRefusal } from '../agent-refusal.ts';
 
@@ -20,10 +20,11 @@ export const messagesDialect: Dialect = {
     content: blocks(turn!),
     stop_reason: stopReason(turn!),
     stop_sequence: turn!.stopSequence ?? null,
-    usage: { input_tokens: turn!.usage.promptTokens, output_tokens: turn!.usage.completionTokens, ...cached(turn!) },
+    usage: writtenUsage(turn!),
   }),
-  opening: ({ id, model }) => {
-    const usage = { input_tokens: 0, output_tokens: 0 };
+  opening: ({ id, model }, _, turns) => {
+    // A stream that opens early tells the counts at its end.
+    const usage = turns === null ? { input_tokens: 0, output_tokens: 0 } : writtenUsage(turns[0]!);
     const message = { id: `msg_${id}`, type: 'message', role: 'assistant', model, content: [], stop_reason: null, stop_sequence: null, usage };
     return [named('message_start', { message }), named('ping', {})];
   },
@@ -31,7 +32,7 @@ export const messagesDialect: Dialect = {
     ...blocks(turn!).flatMap((block, index) => blockEvents(block, index)),
     named('message_delta', {
       delta: { stop_reason: stopReason(turn!), stop_sequence: turn!.stopSequence ?? null },
-      usage: { input_tokens: turn!.usage.promptTokens, output_tokens: turn!.usage.completionTokens, ...cached(turn!) },
+      usage: writtenUsage(turn!),
     }),
     named('message_stop', {}),
   ],
@@ -71,17 +72,15 @@ function blockEvents(block: Block & { readonly written?: string }, index: number
   return [named('content_block_start', { index, content_block: start }), ...deltas, named('content_block_stop', { index })];
 }
 
-function named(type: string, fields: object): StreamEvent {
-  return { event: type, data: { type, ...fields } };
-}
-
 function stopReason({ finish, toolCalls, stopSequence }: AgentTurn): string {
   if (finish === 'length') return 'max_tokens';
   return toolCalls.length > 0 ? 'tool_use' : stopSequence === undefined ? 'end_turn' : 'stop_sequence';
 }
 
-function cached({ usage }: AgentTurn): object {
-  return usage.cachedTokens === null ? {} : { cache_read_input_tokens: usage.cachedTokens };
+/** Tokens of the prompt that came from a cache are not in `input_tokens` there. */
+function writtenUsage({ usage: { promptTokens, completionTokens, cachedTokens } }: AgentTurn): object {
+  const cached = cachedTokens === null ? {} : { cache_read_input_tokens: cachedTokens };
+  return { input_tokens: promptTokens - (cachedTokens ?? 0), output_tokens: completionTokens, ...cached };
 }
 
 /** Clients shorten the conversation at these words. */

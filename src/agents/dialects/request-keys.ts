@@ -79,24 +79,24 @@ export class RequestKeys {
   }
 
   /**
-   * Refuses a key that nobody has read, unless it has no value.
+   * Refuses a key that nobody has read, unless it is null or an empty list. An empty object may ask for something: `web_search_options: {}`.
    * @param ignored keys that change nothing here
    * @returns those of `named` that the request has: they may change an answer elsewhere
    */
   end({ ignored = [], named = [] }: { readonly ignored?: readonly string[]; readonly named?: readonly string[] } = {}): readonly string[] {
-    const left = Object.keys(this.#fields).filter((name) => !this.#read.has(name) && hasValue(this.#fields[name]));
+    const left = Object.keys(this.#fields).filter((name) => !this.#read.has(name) && !isEmpty(this.#fields[name] ?? []));
     const unknown = left.find((name) => !ignored.includes(name) && !named.includes(name));
     if (unknown !== undefined) {
       const close = closestName(unknown, [...this.#read]);
       refuse(this.#place + unknown, `cannot be honoured here. ${close === null ? 'Leave it out.' : `Did you mean ${close}?`}`);
     }
-    return left.filter((name) => named.includes(name)).map((name) => this.#place + name);
+    const asksNothing = (name: string) => isObject(this.#fields[name]) && isEmpty(Object.keys(this.#fields[name]));
+    return left.filter((name) => named.includes(name) && !asksNothing(name)).map((name) => this.#place + name);
   }
 }
 
-function hasValue(value: unknown): boolean {
-  if (value === undefined || value === null) return false;
-  return typeof value !== 'object' || Object.keys(value).length > 0;
+function isEmpty(value: unknown): boolean {
+  return isList(value) && value.length === 0;
 }
 
 /** Reads each object once: the messages of a request are the objects of the one before, where it goes on with it. Nobody may change what was read. */

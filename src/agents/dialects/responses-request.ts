@@ -3,20 +3,40 @@ import type { Message, ToolCall } from '../../core/message.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf, isObject } from '../../schemas/is-object.ts';
 import type { AgentRequest, AgentSettings, NamespacedTool, SettingKeys } from '../agent-request.ts';
-import { OPENAI_IGNORED, responseFormat, textOf, toolChoice, toolSpec } from './openai-parts.ts';
+import type { ItemStore } from './dialect.ts';
+import { asksForUsage, offer, OPENAI_IGNORED, responseFormat, textOf, toolChoice, toolSpec } from './request-parts.ts';
 import { AgentRefusal } from '../agent-refusal.ts';
 import { defined, FLAG, integerFrom, LIST, OBJECT, refuse, RequestKeys, sampled, STRING } from './request-keys.ts';
 
-/** The items that a session has answered with, and the lists of its answers, for clients that name them by id. */
-export interface ItemStore {
-  /** The item of this id; undefined if the session has none. */
-  item(id: string): Readonly<Record<string, unknown>> | undefined;
-  /** The whole list behind an answer, its own items included; undefined if the session has none of this id. */
-  response(id: string): readonly unknown[] | undefined;
-}
-
-const IGNORED = [...OPENAI_IGNORED, 'client_metadata', 'stream_options', 'max_tool_calls'];
+const IGNORED = [...OPENAI_IGNORED, 'client_metadata', 'max_tool_calls'];
 const NAMED = ['reasoning'];
+/** Values of `include` that change nothing here: thoughts stay on record, and tools that OpenAI itself would run do not exist. */
+const INCLUDED = [
+  'reasoning.encrypted_content',
+  'file_search_call.results',
+  'web_search_call.results',
+  'web_search_call.action.sources',
+  'message.input_image.image_url',
+  'computer_call_output.output.image_url',
+  'code_interpreter_call.outputs',
+];
+const LOG_PROBS = 'message.output_text.logprobs';
+/** What an answer repeats of its request. */
+const REPEATED = [
+  ...[
+    'instructions',
+    'previous_response_id',
+    'store',
+    'metadata',
+    'user',
+    'safety_identifier',
+    'prompt_cache_key',
+    'truncation',
+    'reasoning',
+    'text',
+  ],
+  ...['temperature', 'top_p', 'top_logprobs', 'max_output_tokens', 'max_tool_calls', 'tool_choice', 'parallel_tool_calls'],
+];
 const KEYS: Partial<SettingKeys> = { messages: 'input', jsonSchema: 'text.format', logProbs: 'include' };
 
 export function readResponsesRequest(body: unknown, store: ItemStore): AgentRequest {
@@ -30,26 +50,31 @@ export function readResponsesRequest(body: unknown, store: ItemStore): AgentRequ
   const items = typeof input === 'string' ? [{ role: 'user', content: input }] : keys.required('input', LIST);
   const instructions = keys.optional('instructions', STRING);
   const system: readonly Message[] = instructions === undefined ? [] : [{ role: 'system', content: instructions }];
-  const messages = [...system, ...messagesOf([...before, ...items], store)];
-  if (messages.length === 0) refuse('input', 'must have at least one item.');
   if (keys.optional('background', FLAG) === true) refuse('background', 'cannot be honoured here. Leave it out.');
   const unhonoured = new Set<string>();
   if ((keys.optional('truncation', STRING) ?? 'disabled') !== 'disabled') unhonoured.add('truncation');
   const text = new RequestKeys(keys.optional('text', OBJECT) ?? {}, 'text.');
   const jsonSchema = responseFormat(text.optional('format', OBJECT), 'text.format.');
   const { tools, namespaced } = responsesTools(keys, unhonoured);
+  const messages = [...system, ...messagesOf([...before, ...items], { store, namespaced })];
+  if (messages.length === 0) refuse('input', 'must have at least one item.');
   const settings = defined({ ...responsesSettings(keys, tools), jsonSchema });
   const model = keys.optional('model', STRING) ?? '';
   const isStreamed = keys.optional('stream', FLAG) ?? false;
+  asksForUsage(keys);
   for (const name of [...text.end({ named: ['verbosity'] }), ...keys.end({ ignored: IGNORED, named: NAMED })]) unhonoured.add(name);
-  return { model, messages, tools, ...(namespaced.size === 0 ? {} : { namespaced }), settings, keys: KEYS, isStreamed, unhonoured: [...unhonoured] };
+  const repeated = Object.fromEntries(REPEATED.flatMap((name) => ((keys.raw(name) ?? null) === null ? [] : [[name, keys.raw(name)]])));
+  const offered = { tools, ...(namespaced.size === 0 ? {} : { namespaced }) };
+  return { model, messages, ...offered, settings, keys: KEYS, isStreamed, unhonoured: [...unhonoured], repeated };
 }
 
 function responsesSettings(keys: RequestKeys, tools: readonly ToolSpec[]): AgentSettings {
   const included = keys.optional('include', LIST) ?? [];
   const most = keys.optional('top_logprobs', integerFrom(0, 20));
-  const isAsked = included.includes('message.output_text.logprobs');
-  if (most !== undefined && most > 0 && !isAsked) refuse('top_logprobs', 'needs "message.output_text.logprobs" in include.');
+  const unknown = included.findIndex((one) => one !== LOG_PROBS && !INCLUDED.includes(one as string));
+  if (unknown !== -1) refuse(`include[${unknown}]`, 'cannot be honoured here. Leave it out.');
+  const isAsked = included.includes(LOG_PROBS);
+  if (most !== undefined && most > 0 && !isAsked) refuse('top_logprobs', `needs "${LOG_PROBS}" in include.`);
   return defined({
     temperature: keys.optional('temperature', sampled('temperature')),
     topP: keys.optional('top_p', sampled('top_p')),
@@ -78,8 +103,7 @@ function responsesTools(
       else if (type === 'function') {
         const spec = toolSpec(new RequestKeys(tool, `${at}.`), unhonoured);
         const offered = namespace !== null && tools.has(spec.name) ? `${namespace}__${spec.name}` : spec.name;
-        if (tools.has(offered)) refuse(`${at}.name`, `is ${JSON.stringify(spec.name)}, which is also the name of another tool.`);
-        tools.set(offered, { ...spec, name: offered });
+        offer(tools, { ...spec, name: offered }, at);
         if (namespace !== null) namespaced.set(offered, { namespace, name: spec.name });
       } else if (typeof type === 'string') unhonoured.add(`tools[] (${type})`);
       else refuse(`${at}.type`, 'must be a string.');
@@ -90,41 +114,56 @@ function responsesTools(
 }
 
 interface OpenTurn {
+  /** The id of the answer; null if no item tells it. */
+  answer: string | null;
   readonly texts: string[];
   readonly calls: ToolCall[];
 }
 
-function messagesOf(items: readonly unknown[], store: ItemStore): readonly Message[] {
+interface ItemsRead {
+  readonly store: ItemStore;
+  readonly namespaced: ReadonlyMap<string, NamespacedTool>;
+}
+
+/** Of an item that an answer here had; clients have ids of their own for the others. */
+const ANSWER_ID = /^(?:rs|msg|fc)_([0-9a-f]{24})(?:_\d+)?$/;
+
+function messagesOf(items: readonly unknown[], { store, namespaced }: ItemsRead): readonly Message[] {
   const messages: Message[] = [];
   let open: OpenTurn | null = null;
   const close = () => {
     if (open === null) return;
     const { texts, calls } = open;
-    messages.push({ role: 'assistant', content: texts.join(''), ...(calls.length === 0 ? {} : { toolCalls: calls }) });
+    if (texts.length + calls.length > 0)
+      messages.push({ role: 'assistant', content: texts.join(''), ...(calls.length === 0 ? {} : { toolCalls: calls }) });
     open = null;
   };
   for (const [i, given] of items.entries()) {
     const place = `input[${i}]`;
     const item = referenced(given, store, place);
     const type = item['type'] ?? 'message';
-    if (type === 'reasoning') continue;
-    const isTurn = type === 'function_call' || (type === 'message' && item['role'] === 'assistant');
+    const isTurn = type === 'reasoning' || type === 'function_call' || (type === 'message' && item['role'] === 'assistant');
     if (!isTurn) {
       close();
       messages.push(type === 'message' ? itemMessage(item, place) : outputMessage(item, place));
       continue;
     }
-    open ??= { texts: [], calls: [] };
-    // A text after calls begins a further turn.
-    if (type === 'message' && open.calls.length > 0) {
-      close();
-      open = { texts: [], calls: [] };
-    }
+    const [, answer = null] = ANSWER_ID.exec(String(item['id'])) ?? [];
+    if (beginsTurn(open, { answer, type })) close();
+    open ??= { answer, texts: [], calls: [] };
+    open.answer ??= answer;
     if (type === 'message') open.texts.push(textOf(item['content'], `${place}.content`));
-    else open.calls.push(itemCall(item, place));
+    else if (type === 'function_call') open.calls.push(itemCall(item, place, namespaced));
   }
   close();
   return messages;
+}
+
+/** A text after calls is of a further turn, and so is an item of another answer. */
+function beginsTurn(open: OpenTurn | null, { answer, type }: Pick<OpenTurn, 'answer'> & { readonly type: unknown }): boolean {
+  if (open === null) return false;
+  const isOfOther = open.answer !== null && answer !== null && open.answer !== answer;
+  return isOfOther || (type === 'message' && open.calls.length > 0);
 }
 
 function referenced(given: unknown, store: ItemStore, place: string): Readonly<Record<string, unknown>> {
@@ -149,9 +188,10 @@ function outputMessage(item: Readonly<Record<string, unknown>>, place: string): 
   return { role: 'tool', toolCallId: id, content: textOf(output, `${place}.output`) };
 }
 
-function itemCall(item: Readonly<Record<string, unknown>>, place: string): ToolCall {
-  const { call_id: id, name, arguments: args } = item;
+function itemCall(item: Readonly<Record<string, unknown>>, place: string, namespaced: ItemsRead['namespaced']): ToolCall {
+  const { call_id: id, name, namespace, arguments: args } = item;
   if (typeof id !== 'string') refuse(`${place}.call_id`, 'must be a string.');
   if (typeof name !== 'string') refuse(`${place}.name`, 'must be a string.');
-  return { id, name, arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}) };
+  const [offered = name] = [...namespaced].find(([, tool]) => tool.namespace === namespace && tool.name === name) ?? [];
+  return { id, name: offered, arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}) };
 }

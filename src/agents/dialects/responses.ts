@@ -1,7 +1,8 @@
 /** OpenAI's Responses. */
 import type { AgentRequest, AgentTurn } from '../agent-request.ts';
 import type { AgentRefusal } from '../agent-refusal.ts';
-import { type AnswerHead, type Dialect, openaiRefusal, type StreamEvent } from './dialect.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
+import { type AnswerHead, type Dialect, named, openaiRefusal, type StreamEvent } from './dialect.ts';
 import { type WrittenLogProb, writtenLogProbs } from './log-probs.ts';
 import { readResponsesRequest } from './responses-request.ts';
 
@@ -57,7 +58,7 @@ interface Outcome {
 
 /** Without an outcome: of an answer that is being written. */
 function response(head: AnswerHead, request: AgentRequest, { turn, refusal }: Outcome) {
-  const { settings, tools } = request;
+  const { tools, repeated = {} } = request;
   const isCut = turn?.finish === 'length';
   return {
     id: `resp_${head.id}`,
@@ -67,30 +68,32 @@ function response(head: AnswerHead, request: AgentRequest, { turn, refusal }: Ou
     background: false,
     error: refusal === undefined ? null : { code: refusal.code ?? 'server_error', message: refusal.message },
     incomplete_details: isCut ? { reason: 'max_output_tokens' } : null,
-    instructions: null,
-    max_output_tokens: settings.maxTokens ?? null,
     model: head.model,
     output: turn === undefined ? [] : outputItems(head, request, turn),
-    parallel_tool_calls: settings.parallelToolCalls ?? true,
-    previous_response_id: null,
-    reasoning: { effort: null, summary: null },
-    store: true,
-    temperature: settings.temperature ?? 1,
-    text: { format: writtenFormat(settings) },
-    tool_choice: typeof settings.toolChoice === 'object' ? { type: 'function', ...settings.toolChoice } : (settings.toolChoice ?? 'auto'),
     tools: tools.map((tool) => ({ type: 'function', ...tool, strict: false })),
-    top_p: settings.topP ?? 1,
-    truncation: 'disabled',
     usage: turn === undefined ? null : responsesUsage(turn),
-    user: null,
-    metadata: {},
+    ...DEFAULTS,
+    ...repeated,
+    text: { ...DEFAULTS.text, ...fieldsOf(repeated['text']) },
   };
 }
 
-function writtenFormat({ jsonSchema: schema }: AgentRequest['settings']): object {
-  if (schema === undefined) return { type: 'text' };
-  return schema === null ? { type: 'json_object' } : { type: 'json_schema', name: 'answer', schema, strict: true };
-}
+/** What an answer says of keys that its request leaves out. */
+const DEFAULTS = {
+  instructions: null,
+  previous_response_id: null,
+  store: true,
+  metadata: {},
+  user: null,
+  truncation: 'disabled',
+  reasoning: { effort: null, summary: null },
+  text: { format: { type: 'text' } },
+  temperature: 1,
+  top_p: 1,
+  max_output_tokens: null,
+  tool_choice: 'auto',
+  parallel_tool_calls: true,
+};
 
 function responsesUsage({ usage: { promptTokens, completionTokens, cachedTokens } }: AgentTurn): object {
   return {
@@ -153,10 +156,6 @@ function callParts(item: Item, at: object): ItemParts {
       named('response.function_call_arguments.done', { ...at, name, arguments: args }),
     ],
   ];
-}
-
-function named(type: string, fields: object): StreamEvent {
-  return { event: type, data: { type, ...fields } };
 }
 
 function numbered(from: number, events: readonly StreamEvent[]): readonly StreamEvent[] {

@@ -41,7 +41,7 @@ export async function answer(call: Call, dialect: Dialect): Promise<Response> {
   const either = eitherSignal(signal, left.signal);
   const stream = await answerStream({
     asked: session.ask(request, either.signal).finally(() => either[Symbol.dispose]()),
-    opening: () => dialect.opening(head, request),
+    opening: (turns) => dialect.opening(head, request, turns),
     events: (turns) => {
       const events = dialect.events(head, request, turns);
       if (dialect.name === 'responses') keep(dialect.answer(head, request, turns));

@@ -4,7 +4,8 @@ import type { StreamEvent } from '../../agents/dialects/dialect.ts';
 
 export interface AnswerStreamOptions {
   readonly asked: Promise<readonly AgentTurn[]>;
-  readonly opening: () => readonly StreamEvent[];
+  /** @param turns null if they are not there yet */
+  readonly opening: (turns: readonly AgentTurn[] | null) => readonly StreamEvent[];
   readonly events: (turns: readonly AgentTurn[]) => readonly StreamEvent[];
   /** The last events of an answer that failed after its beginning. */
   readonly failure: (error: unknown) => readonly StreamEvent[];
@@ -28,7 +29,7 @@ export async function answerStream(options: AnswerStreamOptions): Promise<string
     timer = setTimeout(resolve, opensAfterMs, null);
   });
   const soon = await Promise.race([asked, late]).finally(() => clearTimeout(timer));
-  return soon === null ? openStream(options) : textOf([...opening(), ...events(soon)]);
+  return soon === null ? openStream(options) : textOf([...opening(soon), ...events(soon)]);
 }
 
 function openStream({ opening, asked, events, failure, keepAlive, onLeave, keepAliveMs = 10_000 }: AnswerStreamOptions): ReadableStream<Uint8Array> {
@@ -46,7 +47,7 @@ function openStream({ opening, asked, events, failure, keepAlive, onLeave, keepA
         if (isOpen) controller.close();
         isOpen = false;
       };
-      write(textOf(opening()));
+      write(textOf(opening(null)));
       timer = setInterval(() => {
         // One that waits to be read is enough.
         if ((controller.desiredSize ?? 0) > 0) write(keepAlive);

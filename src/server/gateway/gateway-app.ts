@@ -63,7 +63,7 @@ function refuseRoute(path: string): never {
   throw new AgentRefusal(
     404,
     null,
-    `The gateway has no ${JSON.stringify(path.slice(0, 100))}. It answers POST chat/completions, responses, messages and messages/count_tokens, and GET models.`,
+    `The gateway has no ${JSON.stringify(path.slice(0, 100))}. It answers POST chat/completions, responses, responses/input_tokens, messages and messages/count_tokens, and GET models and responses/ID.`,
   );
 }
 

@@ -94,6 +94,8 @@ const IGNORED: Readonly<Record<Name, object>> = {
     prediction: { type: 'content', content: 'x' },
     modalities: ['text'],
     logit_bias: {},
+    functions: [],
+    stream_options: { include_obfuscation: true },
   },
   responses: {
     user: 'u',
@@ -101,6 +103,7 @@ const IGNORED: Readonly<Record<Name, object>> = {
     client_metadata: { a: 'b' },
     prompt_cache_key: 'k',
     stream_options: { include_obfuscation: false },
+    include: ['reasoning.encrypted_content', 'web_search_call.action.sources'],
     max_tool_calls: 3,
   },
   messages: { metadata: { user_id: 'u' }, service_tier: 'auto', cache_control: { type: 'ephemeral' }, mcp_servers: [] },
@@ -136,6 +139,9 @@ const REFUSED: Readonly<Record<Name, readonly (readonly [body: object, key: stri
     [{ audio: { voice: 'x' } }, 'audio'],
     [{ modalities: ['text', 'audio'] }, 'modalities'],
     [{ web_search_options: { a: 1 } }, 'web_search_options'],
+    [{ web_search_options: {} }, 'web_search_options'],
+    [{ stream_options: { continuous_usage_stats: true } }, 'stream_options.continuous_usage_stats'],
+    [{ tools: [0, 1].map(() => ({ type: 'function', function: functionOf })) }, 'tools[1].function.name'],
     [{ temprature: 1 }, 'temprature'],
     [{ top_logprobs: 2 }, 'top_logprobs'],
     [{ min_p: 2 }, 'min_p'],
@@ -154,6 +160,8 @@ const REFUSED: Readonly<Record<Name, readonly (readonly [body: object, key: stri
     [{ conversation: 'conv_1' }, 'conversation'],
     [{ prompt: { id: 'p' } }, 'prompt'],
     [{ top_logprobs: 2 }, 'top_logprobs'],
+    [{ include: ['reasoning.encrypted_content', 'nonsense'] }, 'include[1]'],
+    [{ stream_options: { other: true } }, 'stream_options.other'],
     [{ input: [{ type: 'custom_tool_call_output', call_id: 'c', output: 'x' }] }, 'input[0].type'],
     [{ input: [{ type: 'item_reference', id: 'msg_x' }] }, 'input[0].id'],
     [{ text: { format: { type: 'grammar' } } }, 'text.format.type'],
@@ -182,6 +190,8 @@ const REFUSED: Readonly<Record<Name, readonly (readonly [body: object, key: stri
     [{ stop: 'END' }, 'stop'],
     [{ tool_choice: { type: 'tool', name: 'other' } }, 'tool_choice'],
     [{ output_config: { schema } }, 'output_config.schema'],
+    [{ output_format: { type: 'grammar' } }, 'output_format.type'],
+    [{ output_config: { format: { type: 'json_schema', schema } }, output_format: { type: 'json_schema', schema } }, 'output_format'],
   ],
 };
 
@@ -192,7 +202,8 @@ for (const name of Object.keys(DIALECTS) as Name[])
     });
 
     it('ignores what changes nothing', () => {
-      expect(read(name, IGNORED[name])).toEqual(read(name, {}));
+      // Responses repeats what it was sent.
+      expect({ ...read(name, IGNORED[name]), repeated: {} }).toEqual({ repeated: {}, ...read(name, {}) });
     });
 
     it('names what may change an answer elsewhere', () => {
@@ -224,6 +235,26 @@ describe('messages', () => {
     const after = read('messages', { tools, messages });
     expect(after.tools.map((tool) => tool.name)).toEqual(['ToolSearch', 'Weather']);
     expect(after.messages.at(-1)).toEqual({ role: 'tool', toolCallId: 'c1', content: 'The tool Weather can be called now.' });
+  });
+
+  it('names the key of a schema as the request does', () => {
+    const format = { type: 'json_schema', schema };
+    expect(read('messages', { output_format: format })).toMatchObject({ settings: { jsonSchema: schema }, keys: { jsonSchema: 'output_format' } });
+    expect(read('messages', { output_config: { format } })).toMatchObject({ keys: { jsonSchema: 'output_config.format' } });
+  });
+
+  it('tells the policy that a tool failed, once', () => {
+    const result = (content: unknown, isError: boolean) => {
+      const block = { type: 'tool_result', tool_use_id: 'c1', content, is_error: isError };
+      return read('messages', { messages: [{ role: 'user', content: [block] }] }).messages[0]!.content;
+    };
+    expect([result('boom', true), result('boom', false), result([{ type: 'text', text: 'boom' }], true), result(undefined, true)]).toEqual([
+      'Error: boom',
+      'boom',
+      'Error: boom',
+      'Error: ',
+    ]);
+    for (const said of ['Error: boom', '<tool_use_error>No such tool</tool_use_error>']) expect(result(said, true)).toBe(said);
   });
 
   it('says that a prompt is too long in the words at which clients shorten it', () => {

@@ -5,14 +5,14 @@ import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, run, setTracingDisabled, tool as agentsTool } from '@openai/agents';
-import { isStepCount, type LanguageModel, tool, ToolLoopAgent } from 'ai';
+import { generateText, isStepCount, type LanguageModel, streamText, tool, ToolLoopAgent } from 'ai';
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { MessageGraph } from '../../../src/agents/message-graph.ts';
 import type { AnsweredTurn } from '../../../src/agents/message-key.ts';
 import type { AgentRequest, AgentTurn } from '../../../src/agents/agent-request.ts';
-import { LOOP, scriptedGateway, type ScriptedGateway } from './scripted-session.ts';
+import { LOOP, scriptedGateway, type ScriptedGateway, turnOf } from './scripted-session.ts';
 
 setTracingDisabled(true);
 
@@ -90,6 +90,30 @@ describe('the AI SDK', () => {
       expect(gateway.asked.every(({ isStreamed }) => isStreamed)).toBe(true);
     });
   }
+
+  it('counts each token of the prompt once, whether it was cached or not, in every API', async () => {
+    await using gateway = await scriptedGateway(() =>
+      turnOf({ content: 'It is grey.', usage: { promptTokens: 62, completionTokens: 3, cachedTokens: 48 } }),
+    );
+    for (const [name, open] of Object.entries(models)) {
+      const [whole, streamed] = [await generateText({ model: open(gateway), prompt: 'x' }), streamText({ model: open(gateway), prompt: 'x' })];
+      for (const usage of [whole.usage, await streamed.usage])
+        expect({ name, ...usage }).toMatchObject({
+          name,
+          inputTokens: 62,
+          inputTokenDetails: { cacheReadTokens: 48, noCacheTokens: 14 },
+          outputTokens: 3,
+        });
+    }
+  });
+
+  it('an Anthropic stream has its counts at its beginning, where the answer is there by then', async () => {
+    await using gateway = await scriptedGateway(() => turnOf({ usage: { promptTokens: 62, completionTokens: 3, cachedTokens: 48 } }));
+    const body = JSON.stringify({ model: 'm', max_tokens: 5, stream: true, messages: [{ role: 'user', content: 'x' }] });
+    const answer = await fetch(`${gateway.baseURL}/messages`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+    const [start] = /"type":"message_start".*/.exec(await answer.text())!;
+    expect(start).toContain('"usage":{"input_tokens":14,"output_tokens":3,"cache_read_input_tokens":48}');
+  });
 });
 
 describe('@openai/agents', () => {

@@ -153,6 +153,48 @@ describe('openai, Responses', () => {
     });
   });
 
+  it('repeats in its answer what the request said', async () => {
+    await using gateway = await scriptedGateway(LOOP);
+    const client = clientOf(gateway);
+    const first = await client.responses.create({ model: 'm', input: 'one' });
+    expect(first).toMatchObject({
+      instructions: null,
+      previous_response_id: null,
+      metadata: {},
+      truncation: 'disabled',
+      store: true,
+      temperature: 1,
+    });
+    const said = {
+      previous_response_id: first.id,
+      instructions: 'Be brief.',
+      metadata: { a: 'b' },
+      user: 'me',
+      reasoning: { effort: 'low' as const },
+      truncation: 'auto' as const,
+      store: false,
+      temperature: 0.5,
+      tool_choice: 'none' as const,
+    };
+    const text = { verbosity: 'low' as const };
+    const body = { model: 'm', input: 'two', ...said, text };
+    for (const answer of [await client.responses.create(body), await client.responses.stream(body).finalResponse()])
+      expect(answer).toMatchObject({ ...said, text: { ...text, format: { type: 'text' } } });
+  });
+
+  it('keeps two answers in a row apart, by the ids of their items', async () => {
+    await using gateway = await scriptedGateway((_, i) => turnOf({ content: `answer ${i}`, ...(i === 1 ? { reasoning: 'Hm.' } : {}) }));
+    const client = clientOf(gateway);
+    const first = await client.responses.create({ model: 'm', input: 'one' });
+    const second = await client.responses.create({ model: 'm', input: [], previous_response_id: first.id });
+    await client.responses.create({ model: 'm', input: 'two', previous_response_id: second.id });
+    const [thoughts, said] = second.output;
+    // A client leaves ids of texts out.
+    const input = [{ role: 'user', content: 'one' }, ...first.output, thoughts!, { ...said!, id: undefined }, { role: 'user', content: 'two' }];
+    await client.post('/responses', { body: { model: 'm', input } });
+    for (const { messages } of gateway.asked.slice(2)) expect(messages.map(({ content }) => content)).toEqual(['one', 'answer 0', 'answer 1', 'two']);
+  });
+
   it('keeps nothing where the request says store: false', async () => {
     await using gateway = await scriptedGateway(LOOP);
     const { id } = await clientOf(gateway).responses.create({ model: 'm', input: 'x', store: false });
@@ -187,15 +229,20 @@ describe('openai, Responses', () => {
   it('calls a tool of a namespace by both parts of its name', async () => {
     await using gateway = await scriptedGateway(() => turnOf({ toolCalls: [{ id: 'c1', name: 'agents__find', arguments: '{}' }] }));
     const functionOf = (name: string) => ({ type: 'function', name, parameters: { type: 'object' }, strict: false });
+    const tools = [functionOf('find'), { type: 'namespace', name: 'agents', description: '', tools: [functionOf('find')] }];
     const answer = await clientOf(gateway).post('/responses', {
       body: {
         model: 'm',
         input: 'x',
-        tools: [functionOf('find'), { type: 'namespace', name: 'agents', description: '', tools: [functionOf('find')] }],
+        tools,
       },
     });
     expect(gateway.asked[0]!.tools.map(({ name }) => name)).toEqual(['find', 'agents__find']);
     expect(answer).toMatchObject({ output: [{ type: 'function_call', name: 'find', namespace: 'agents' }] });
+    const { output } = answer as { readonly output: readonly object[] };
+    const result = { type: 'function_call_output', call_id: 'c1', output: 'grey' };
+    await clientOf(gateway).post('/responses', { body: { model: 'm', input: [{ role: 'user', content: 'x' }, ...output, result], tools } });
+    expect(gateway.asked[1]!.messages[1]!.toolCalls).toEqual([{ id: 'c1', name: 'agents__find', arguments: '{}' }]);
   });
 });
 

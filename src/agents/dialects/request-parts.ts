@@ -1,8 +1,8 @@
-/** Parts of requests that Chat Completions and Responses share, and some that Anthropic's Messages have too. */
+/** Parts of requests that several APIs share. */
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf, isObject } from '../../schemas/is-object.ts';
 import type { AgentSettings, ToolChoice } from '../agent-request.ts';
-import { OBJECT, refuse, type RequestKeys, STRING } from './request-keys.ts';
+import { FLAG, OBJECT, refuse, RequestKeys, STRING } from './request-keys.ts';
 
 /** Keys that say who asks, what it may cost and where it is kept. */
 export const OPENAI_IGNORED = ['user', 'metadata', 'store', 'service_tier', 'safety_identifier', 'prompt_cache_key', 'prompt_cache_retention'];
@@ -27,11 +27,11 @@ export function toolChoice(choice: unknown, tools: readonly ToolSpec[], key: 'fu
   return possibleChoice({ name }, tools);
 }
 
-/** Throws AgentRefusal if no tool that is offered can be called. */
-export function possibleChoice(choice: ToolChoice, tools: readonly ToolSpec[]): ToolChoice {
-  if (choice === 'required' && tools.length === 0) refuse('tool_choice', 'cannot be honoured: the request offers no function.');
+/** Throws AgentRefusal if no tool that is offered can be called. @param key of the choice in the request. @default 'tool_choice' */
+export function possibleChoice(choice: ToolChoice, tools: readonly ToolSpec[], key = 'tool_choice'): ToolChoice {
+  if (choice === 'required' && tools.length === 0) refuse(key, 'cannot be honoured: the request offers no tool.');
   if (typeof choice === 'object' && !tools.some(({ name }) => name === choice.name))
-    refuse('tool_choice', `names ${JSON.stringify(choice.name)}, which is not one of the functions that the request offers.`);
+    refuse(key, `names ${JSON.stringify(choice.name)}, which is not one of the tools that the request offers.`);
   return choice;
 }
 
@@ -53,6 +53,20 @@ export function textOf(content: unknown, place: string): string {
     .join('\n');
 }
 
+/** True if a stream ends with the counts of tokens. Padded events, against those who watch a connection, change no answer. */
+export function asksForUsage(keys: RequestKeys): boolean {
+  const options = new RequestKeys(keys.optional('stream_options', OBJECT) ?? {}, 'stream_options.');
+  const isAsked = options.optional('include_usage', FLAG) ?? false;
+  options.end({ ignored: ['include_obfuscation'] });
+  return isAsked;
+}
+
+/** Throws AgentRefusal if another tool has the name. @param place of the tool in the request */
+export function offer(tools: Map<string, ToolSpec>, tool: ToolSpec, place: string): void {
+  if (tools.has(tool.name)) refuse(`${place}.name`, `is ${JSON.stringify(tool.name)}, which is also the name of another tool.`);
+  tools.set(tool.name, tool);
+}
+
 const NO_PARAMETERS = { type: 'object', properties: {} };
 /** Keys of a tool that are for the cache or the stream of its server. */
 const OF_TOOLS = ['type', 'cache_control', 'eager_input_streaming', 'defer_loading'];
@@ -69,7 +83,10 @@ export function toolSpec(keys: RequestKeys, unhonoured: Set<string>, parameters 
   };
   // False says that nothing is asked for.
   if (keys.raw('strict') === true) unhonoured.add('tools[].strict');
-  for (const name of keys.end({ ignored: OF_TOOLS, named: ['output_schema', 'input_examples', 'allowed_callers'] }))
+  for (const name of keys.end({
+    ignored: OF_TOOLS,
+    named: ['output_schema', 'input_examples', 'allowed_callers', 'inputExamples', 'providerOptions'],
+  }))
     unhonoured.add(name.replace(/\[\d+\]/g, '[]'));
   return spec;
 }
