@@ -1,4 +1,5 @@
 /** A server on loopback behind which the policies of many rollouts answer agents. The interface; `server/gateway` implements it. */
+import type { AgentRefusal } from './agent-refusal.ts';
 import type { AgentRequest, AgentTurn } from './agent-request.ts';
 
 /** What answers the requests of one rollout, in one role. */
@@ -9,6 +10,8 @@ export interface GatewaySession {
   ask(request: AgentRequest, signal: AbortSignal): Promise<readonly AgentTurn[]>;
   /** Number of tokens of the request's messages and tools. Throws AgentRefusal where nobody counts. */
   count(request: AgentRequest, signal: AbortSignal): Promise<number>;
+  /** Hears of a request that cannot be read. @default nobody does */
+  refused?(refusal: AgentRefusal): void;
 }
 
 export interface GatewayAddress {

@@ -18,9 +18,10 @@ export type Ask = (request: AgentRequest, signal: AbortSignal) => Promise<readon
  * A model of specification 4. It rejects with the SDK's error of an API call, so that a refusal is not asked again: the message names what cannot be honoured.
  * @param name of the policy in results
  * @param ask answers one request
+ * @param onRefusal hears of each request that is refused. @default nobody does
  * @example const { text } = await generateText({ model: languageModelOf('policy', (request, signal) => session.ask(request, signal)), prompt: 'Who?' });
  */
-export function languageModelOf(name: string, ask: Ask): LanguageModelV4 {
+export function languageModelOf(name: string, ask: Ask, onRefusal: (refusal: AgentRefusal) => void = () => {}): LanguageModelV4 {
   let answered = 0;
   const answer = async (options: LanguageModelV4CallOptions, isStreamed: boolean): Promise<LanguageModelV4GenerateResult> => {
     const { abortSignal = new AbortController().signal } = options;
@@ -30,7 +31,9 @@ export function languageModelOf(name: string, ask: Ask): LanguageModelV4 {
       answered += 1;
       return { ...resultOf(turn!, request), response: { id: `vf-${answered}`, timestamp: new Date(), modelId: name } };
     } catch (error) {
-      throw error instanceof AgentRefusal ? new AgentCallError(error) : error;
+      if (!(error instanceof AgentRefusal)) throw error;
+      onRefusal(error);
+      throw new AgentCallError(error);
     }
   };
   return {

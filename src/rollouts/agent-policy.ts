@@ -1,5 +1,6 @@
 /** The policy as `AgentPolicy` shows it to an agent, over its session and, once it is asked for an address, over the gateway. */
 import type { AgentGateway, GatewayAddress } from '../agents/agent-gateway.ts';
+import type { AgentRefusal } from '../agents/agent-refusal.ts';
 import { languageModelOf } from '../agents/language-model.ts';
 import type { AgentPolicy } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
@@ -15,6 +16,9 @@ export function policyOfRollout(
   { name, gateway }: { readonly name: string; readonly gateway: AgentGateway | null },
 ): PolicyOfRollout {
   const addresses: GatewayAddress[] = [];
+  const refused = (refusal: AgentRefusal) => {
+    session.refused = refusal;
+  };
   const inRole = (role: string | null): AgentPolicy => {
     let address: GatewayAddress | null = null;
     const opened = () => {
@@ -24,13 +28,14 @@ export function policyOfRollout(
         model: name,
         ask: (request, signal) => session.ask(request, signal, role),
         count: (request, signal) => session.count(request, signal),
+        refused,
       });
       addresses.push(address);
       return address;
     };
     return {
       name,
-      languageModel: () => languageModelOf(name, (request, signal) => session.ask(request, signal, role)),
+      languageModel: () => languageModelOf(name, (request, signal) => session.ask(request, signal, role), refused),
       get baseURL() {
         return opened().baseURL;
       },

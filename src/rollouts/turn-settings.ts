@@ -37,9 +37,6 @@ export function turnSettings(
   // Without a format for calls no turn of the conversation is shown any.
   const shown = format === null ? callable : tools;
   if (callable.length > 0 && format === null) refuse('tools', 'the policy has no format for calls: its chat template renders none of the known ones');
-  if (toolChoice === 'required' && callable.length === 0) refuse('toolChoice', 'the request offers no tool');
-  if (typeof toolChoice === 'object' && !callable.some(({ name }) => name === toolChoice.name))
-    refuse('toolChoice', `the request offers no tool ${toolChoice.name}`);
   if (logProbs !== undefined && kind === 'chat') refuse('logProbs', 'the policy is an API of messages, whose log-probs are not read');
   if (jsonSchema !== undefined && isEmbedded)
     refuse('jsonSchema', 'the embedded engine cannot guide what it samples. Serve the policy with vLLM (-p vllm)');

@@ -136,6 +136,16 @@ describe('a request that the policy refuses', () => {
     expect(error!.message).toBe(
       'The agent of agent got no answer from the policy. Its last request was refused: toolChoice cannot be honoured: the request offers no tool.',
     );
+    await using gateway = await Gateway.open();
+    const overHttp: Run = async ({ policy }) => {
+      const body = JSON.stringify({ messages: [{ role: 'user', content: 'a' }], logit_bias: { 5: 1 } });
+      await fetch(`${policy.baseURL}/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+      return {};
+    };
+    expect((await play(overHttp, { turns: ['one'] }, { gateway })).error).toMatchObject({
+      reason: 'refused',
+      message: expect.stringContaining('logit_bias cannot be honoured here'),
+    });
   });
 });
 

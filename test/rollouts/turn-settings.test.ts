@@ -59,7 +59,6 @@ describe('turnSettings', () => {
     expect(refused(asked({}), { capabilities: { ...TOKENS, toolCalls: null } })).toBe('tools');
     const curious = readResponsesRequest({ input, include: ['message.output_text.logprobs'] }, store);
     expect(refused(curious, { capabilities: CHAT })).toBe('include');
-    expect(refused(asked({ toolChoice: { name: 'other' } }))).toBe('tool_choice');
   });
 
   it('shows the tools also to a turn that may call none, so that its conversation stays one', () => {

@@ -23,19 +23,23 @@ const INCLUDED = [
 const LOG_PROBS = 'message.output_text.logprobs';
 /** What an answer repeats of its request. */
 const REPEATED = [
-  ...[
-    'instructions',
-    'previous_response_id',
-    'store',
-    'metadata',
-    'user',
-    'safety_identifier',
-    'prompt_cache_key',
-    'truncation',
-    'reasoning',
-    'text',
-  ],
-  ...['temperature', 'top_p', 'top_logprobs', 'max_output_tokens', 'max_tool_calls', 'tool_choice', 'parallel_tool_calls'],
+  'instructions',
+  'previous_response_id',
+  'store',
+  'metadata',
+  'user',
+  'safety_identifier',
+  'prompt_cache_key',
+  'truncation',
+  'reasoning',
+  'text',
+  'temperature',
+  'top_p',
+  'top_logprobs',
+  'max_output_tokens',
+  'max_tool_calls',
+  'tool_choice',
+  'parallel_tool_calls',
 ];
 const KEYS: Partial<SettingKeys> = { messages: 'input', jsonSchema: 'text.format', logProbs: 'include' };
 
@@ -125,8 +129,12 @@ interface ItemsRead {
   readonly namespaced: ReadonlyMap<string, NamespacedTool>;
 }
 
-/** Of an item that an answer here had; clients have ids of their own for the others. */
-const ANSWER_ID = /^(?:rs|msg|fc)_([0-9a-f]{24})(?:_\d+)?$/;
+/** The id of an item of an answer, which tells it from those that clients write themselves. @param answer without underscores */
+export function itemId(kind: 'rs' | 'msg' | 'fc', answer: string, index = 0): string {
+  return `${kind}_vf_${answer}_${index}`;
+}
+
+const OWN_ID = /^(?:rs|msg|fc)_vf_([^_]+)_\d+$/;
 
 function messagesOf(items: readonly unknown[], { store, namespaced }: ItemsRead): readonly Message[] {
   const messages: Message[] = [];
@@ -148,7 +156,7 @@ function messagesOf(items: readonly unknown[], { store, namespaced }: ItemsRead)
       messages.push(type === 'message' ? itemMessage(item, place) : outputMessage(item, place));
       continue;
     }
-    const [, answer = null] = ANSWER_ID.exec(String(item['id'])) ?? [];
+    const [, answer = null] = OWN_ID.exec(String(item['id'])) ?? [];
     if (beginsTurn(open, { answer, type })) close();
     open ??= { answer, texts: [], calls: [] };
     open.answer ??= answer;

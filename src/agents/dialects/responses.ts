@@ -4,7 +4,7 @@ import type { AgentRefusal } from '../agent-refusal.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import { type AnswerHead, type Dialect, named, openaiRefusal, type StreamEvent } from './dialect.ts';
 import { type WrittenLogProb, writtenLogProbs } from './log-probs.ts';
-import { readResponsesRequest } from './responses-request.ts';
+import { itemId, readResponsesRequest } from './responses-request.ts';
 
 type Item = Readonly<Record<string, unknown>> & { readonly id: string; readonly type: 'reasoning' | 'message' | 'function_call' };
 
@@ -36,11 +36,13 @@ function outputItems({ id }: AnswerHead, request: AgentRequest, turn: AgentTurn)
   const status = finish === 'length' ? 'incomplete' : 'completed';
   const part = { type: 'output_text', text: content, annotations: [], logprobs: writtenLogProbs(request, turn) ?? [] };
   return [
-    ...(reasoning === undefined ? [] : [{ id: `rs_${id}`, type: 'reasoning' as const, summary: [{ type: 'summary_text', text: reasoning }] }]),
+    ...(reasoning === undefined ? [] : [{ id: itemId('rs', id), type: 'reasoning' as const, summary: [{ type: 'summary_text', text: reasoning }] }]),
     // An answer has at least one item.
-    ...(content === '' && toolCalls.length > 0 ? [] : [{ id: `msg_${id}`, type: 'message' as const, status, role: 'assistant', content: [part] }]),
+    ...(content === '' && toolCalls.length > 0
+      ? []
+      : [{ id: itemId('msg', id), type: 'message' as const, status, role: 'assistant', content: [part] }]),
     ...toolCalls.map(({ id: callId, name, arguments: args }, i) => ({
-      id: `fc_${id}_${i}`,
+      id: itemId('fc', id, i),
       type: 'function_call' as const,
       status,
       call_id: callId,

@@ -35,7 +35,12 @@ export class OpenSession {
 
   /** Throws AgentRefusal for a body that cannot be honoured. */
   read(dialect: Dialect, body: unknown): AgentRequest {
-    return dialect.read(body, this.responses);
+    try {
+      return dialect.read(body, this.responses);
+    } catch (error) {
+      if (error instanceof AgentRefusal) this.#answers.refused?.(error);
+      throw error;
+    }
   }
 
   ask(request: AgentRequest, signal: AbortSignal): Promise<readonly AgentTurn[]> {

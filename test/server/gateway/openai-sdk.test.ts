@@ -229,19 +229,19 @@ describe('openai, Responses', () => {
   it('calls a tool of a namespace by both parts of its name', async () => {
     await using gateway = await scriptedGateway(() => turnOf({ toolCalls: [{ id: 'c1', name: 'agents__find', arguments: '{}' }] }));
     const functionOf = (name: string) => ({ type: 'function', name, parameters: { type: 'object' }, strict: false });
-    const tools = [functionOf('find'), { type: 'namespace', name: 'agents', description: '', tools: [functionOf('find')] }];
+    const offered = [functionOf('find'), { type: 'namespace', name: 'agents', description: '', tools: [functionOf('find')] }];
     const answer = await clientOf(gateway).post('/responses', {
       body: {
         model: 'm',
         input: 'x',
-        tools,
+        tools: offered,
       },
     });
     expect(gateway.asked[0]!.tools.map(({ name }) => name)).toEqual(['find', 'agents__find']);
     expect(answer).toMatchObject({ output: [{ type: 'function_call', name: 'find', namespace: 'agents' }] });
     const { output } = answer as { readonly output: readonly object[] };
     const result = { type: 'function_call_output', call_id: 'c1', output: 'grey' };
-    await clientOf(gateway).post('/responses', { body: { model: 'm', input: [{ role: 'user', content: 'x' }, ...output, result], tools } });
+    await clientOf(gateway).post('/responses', { body: { model: 'm', input: [{ role: 'user', content: 'x' }, ...output, result], tools: offered } });
     expect(gateway.asked[1]!.messages[1]!.toolCalls).toEqual([{ id: 'c1', name: 'agents__find', arguments: '{}' }]);
   });
 });
