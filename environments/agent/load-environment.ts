@@ -25,7 +25,7 @@ export async function loadEnvironment(
   const { reward, columns, dataset } = parsed;
   const path = env['PATH'] ?? '/usr/bin:/bin';
   const command = findCommand(parsed.command, { path });
-  const rewardCommand = reward.kind === 'command' ? findCommand(reward.command, { path }) : null;
+  const rewardCommand = reward.kind === 'command' ? findCommand(reward.command, { path, hasScript: false }) : null; // The agent may write it.
   const own = reward.kind === 'module' ? ((await moduleFunction(reward.path, 'reward', 'reward')) as Score) : null;
   const loaded = await questionsOf(parsed, { env, purpose, signal });
   const rows = loaded.rows.map((row) => toRow(row, columns?.answer));

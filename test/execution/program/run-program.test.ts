@@ -199,6 +199,18 @@ describe('findCommand', () => {
     expect(found).toEqual([PYTHON, join(folder.path, 'agent.py'), 'src', join(folder.path, 'src'), '-x', '{question}', '2']);
   });
 
+  it('refuses a script that an interpreter would not find in any run, and names the file that was meant', () => {
+    using folder = new TemporaryFolder();
+    writeFileSync(join(folder.path, 'http_agent.py'), '');
+    const find = (...words: string[]) => findCommand(words, { path: PATH, folder: folder.path });
+    expect(() => find('python3', '-u', 'htp_agent.py')).toThrow(
+      `The script htp_agent.py is not in ${folder.path} (did you mean http_agent.py?). Correct its name`,
+    );
+    expect(() => find('sh', './gone/agent.sh')).toThrow(/The script \.\/gone\/agent\.sh is not in .*\/gone\. Correct its name/);
+    expect(find('python3', '-m', 'agent', 'out.py').at(-1)).toBe('out.py');
+    expect(findCommand(['python3', 'written.py'], { path: PATH, folder: folder.path, hasScript: false }).at(-1)).toBe('written.py');
+  });
+
   it('refuses a program that is not there or cannot be run, and says what to do', () => {
     using folder = new TemporaryFolder();
     writeFileSync(join(folder.path, 'agent.py'), '');
