@@ -54,7 +54,8 @@ export async function bridgeTo(
 }
 
 /**
- * Reads the kept text of a sample. `index` counts the turns before it. `callId` names its calls; by default their ids count turns and calls.
+ * Reads the kept text of a sample. `index` counts the turns before it. `callId` names its calls; by default their ids count turns and calls. What stands before `callsFrom`
+ * mentions calls at most.
  * @param text with what the template and the environment opened the turn with
  */
 export function readTurn(
@@ -64,14 +65,23 @@ export function readTurn(
     isWhole,
     index,
     callId,
-  }: { readonly sample: TokenSample; readonly isWhole: boolean; readonly index: number; readonly callId?: (call: number) => string },
+    callsFrom = 0,
+  }: {
+    readonly sample: TokenSample;
+    readonly isWhole: boolean;
+    readonly index: number;
+    readonly callId?: (call: number) => string;
+    readonly callsFrom?: number;
+  },
   { tools, capabilities }: ConversationOptions,
 ): ReadTurn {
   const format = callFormat(tools, capabilities);
-  const attempts = format === null ? [] : toolCallAttempts(text, format, index, tools);
+  const rest = text.slice(callsFrom);
+  const attempts = format === null ? [] : toolCallAttempts(rest, format, index, tools);
   const toolCalls = callId === undefined ? attempts : attempts.map((attempt, i) => ({ ...attempt, id: callId(i) }));
   const message = assistantMessage(text, toolCalls);
-  const recorded = { ...message, content: format === null ? text : textBeforeCalls(text, format) };
+  const shown = format === null ? rest : textBeforeCalls(rest, format);
+  const recorded = { ...message, content: shown === rest ? text : (text.slice(0, callsFrom) + shown).trimEnd() };
   return { message, recorded, toolCalls, isClosed: isWhole && endsWithToken(sample) };
 }
 

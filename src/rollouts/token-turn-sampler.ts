@@ -9,6 +9,7 @@ import { RefusedRequestError } from '../core/refused-request-error.ts';
 import type { PlacedImage, RenderedTokens } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { type Sampling, templateVariables } from '../core/sampling.ts';
+import { splitThoughts } from '../core/text-outside-thoughts.ts';
 import type { AgentRequest } from '../agents/agent-request.ts';
 import {
   agentCallId,
@@ -111,7 +112,8 @@ export class TokenTurnSampler implements TurnSampler {
       refuseSetting(request, 'topLogProbs', 'the policy gives the log-prob of each sampled token alone. Leave it out');
     const text = opening + sample.text;
     const callId = (call: number) => agentCallId(place.parent!, ordinal, call);
-    const read = readTurn(text, { sample, isWhole: true, index, callId }, { ...conversation, tools: callable });
+    const callsFrom = text.length - splitThoughts(text).rest.length;
+    const read = readTurn(text, { sample, isWhole: true, index, callId, callsFrom }, { ...conversation, tools: callable });
     const toolCalls = agentCalls(read.toolCalls, callId);
     // Others are the sampler's own, which the agent knows nothing of.
     const stopped = settings.stop?.find((one) => one === sample.stopReason) ?? null;

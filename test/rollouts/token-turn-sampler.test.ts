@@ -218,6 +218,32 @@ describe('tool_choice "none"', () => {
   });
 });
 
+it.each([
+  [
+    '<think>maybe TOOL</think>\n\nNo need.',
+    [
+      { type: 'reasoning', text: 'maybe TOOL' },
+      { type: 'text', text: 'No need.' },
+    ],
+  ],
+  ['<think>maybe TOOL</think>\n\nI look. TOOL', [{ type: 'reasoning', text: 'maybe TOOL' }, { type: 'text', text: 'I look.' }, 'find']],
+  ['<think>maybe TOOL', [{ type: 'text', text: '<think>maybe' }, 'find']],
+  // Its end is not what ends a single call.
+  ['see </tool_call>', [{ type: 'text', text: 'see </tool_call>' }]],
+])('a call counts behind the thoughts, in which it is a mention: %j', async (turn, heard) => {
+  const parts: unknown[] = [];
+  const rollout = await play(
+    async ({ policy }) => {
+      const { content } = await ask(policy, [user('a')], { tools: [find] });
+      parts.push(...content.map((part) => (part.type === 'tool-call' ? part.toolName : part)));
+      return {};
+    },
+    { turns: [turn.replaceAll('TOOL', call)] },
+  );
+  expect(rollout.error).toBeNull();
+  expect(JSON.parse(JSON.stringify(parts).replaceAll(JSON.stringify(call).slice(1, -1), 'TOOL'))).toEqual(heard);
+});
+
 it('a call that must be made opens a prompt of any length', async () => {
   const { error, turns } = await play(
     async ({ policy }) => {
