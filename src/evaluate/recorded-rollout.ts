@@ -1,4 +1,4 @@
-import type { Fork } from '../agents/message-graph.ts';
+import type { Fork } from '../agents/fork.ts';
 import { forkOf } from '../rollouts/branch-columns.ts';
 import { factsOf, reasonOf, usageOf } from '../rollouts/rollout-columns.ts';
 import { type RolloutFacts, type RolloutUsage, UNPLAYED } from '../rollouts/rollout.ts';

@@ -2,7 +2,7 @@
  * Cuts the tree of an agent's conversations into branches, the sequences that are trained and exported. Every sampled token is in exactly one branch with mask 1: the first
  * that holds it. The order depends on what was said and on what waited for what, not on which of two requests of the same moment arrived first.
  */
-import type { Fork } from '../agents/message-graph.ts';
+import { answerFork, type Fork, messageFork, SIDE, toolsFork } from '../agents/fork.ts';
 import { markedText, type Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import { TokenBuffer } from '../core/token-buffer.ts';
@@ -13,10 +13,10 @@ import { imagesOf, promptOf } from './token-turn-sampler.ts';
 
 /** At least one turn of the policy in each; empty if it answered none. */
 export function branchesOf({ graph }: Pick<AgentSession, 'graph'>): readonly Branch[] {
-  const spans = spansOf(graph.roots.values());
   const owners = new Map<AgentNode, number>();
   const branches: Branch[] = [];
-  const paths = pathsOf([...graph.roots.values()], spans);
+  const taken: Taken = new Map();
+  const paths = pathsOf([...graph.roots.values()]);
   const sides = sidesOf(paths);
   for (const path of [...paths.filter((each) => !sides.has(each)), ...sides]) {
     const turns = turnsOf(path);
@@ -24,16 +24,17 @@ export function branchesOf({ graph }: Pick<AgentSession, 'graph'>): readonly Bra
     if (first === -1) continue;
     const parent = first === 0 ? null : owners.get(turns[first - 1]!)!;
     for (const node of turns.slice(first)) owners.set(node, branches.length);
-    const fork = branches.length === 0 ? null : sides.has(path) ? SIDE : forkOf(turns[first]!);
+    const fork = branches.length === 0 ? null : sides.has(path) ? SIDE : forkOf(path, turns[first]!.turn!, { branches, taken });
+    for (const node of path) taken.set(node.parent!, (taken.get(node.parent!) ?? new Set()).add(node));
     branches.push(branchOf(path, turns[first]!, { parent, fork }));
   }
   const last = owners.size === 0 ? -1 : owners.get(lastTurn([...owners.keys()]))!;
   return branches.map((branch, i) => (i === last && i < branches.length - 1 ? { ...branch, endsLast: true } : branch));
 }
 
+/** The ways that branches went from a node, in their order. */
+type Taken = Map<AgentNode, Set<AgentNode>>;
 type Path = readonly AgentNode[];
-
-const SIDE: Fork = { kind: 'side', at: 0, difference: 'one question was asked without tools, such as for a title' };
 
 /** Questions of one turn without tools, where the role has conversations with some. One may come first, and yet the rollout is not about it. */
 function sidesOf(paths: readonly Path[]): ReadonlySet<Path> {
@@ -47,40 +48,20 @@ function turnsOf(path: Path): readonly AgentNode[] {
   return path.filter(({ turn }) => turn !== null);
 }
 
-/** When the turns of a node and of those below it were at work, in the counts of the session's clock. */
-interface Span {
-  readonly node: AgentNode;
-  readonly begun: number;
-  readonly ended: number;
-}
-
-/** Of the nodes with an answered turn at or below them. Loops, because a conversation may be longer than the stack is deep. */
-function spansOf(roots: Iterable<AgentNode>): ReadonlyMap<AgentNode, Span> {
-  const spans = new Map<AgentNode, Span>();
-  const nodes = [...roots];
-  for (let i = 0; i < nodes.length; i++) for (const child of childrenOf(nodes[i]!)) nodes.push(child);
-  for (const node of nodes.toReversed()) {
-    let [begun, ended] = [Infinity, -1];
-    if (node.turn !== null && node.turn.answer !== null) [begun, ended] = [node.turn.begun, node.turn.ended];
-    for (const child of childrenOf(node)) {
-      const below = spans.get(child);
-      if (below === undefined) continue;
-      begun = Math.min(begun, below.begun);
-      ended = Math.max(ended, below.ended);
-    }
-    if (ended >= 0) spans.set(node, { node, begun, ended });
-  }
-  return spans;
-}
-
 function* childrenOf({ turns, given }: AgentNode): Iterable<AgentNode> {
   yield* turns;
   yield* given.values();
 }
 
-/** The paths to the last turns, in order. A list that was never answered has none. */
-function pathsOf(roots: readonly AgentNode[], spans: ReadonlyMap<AgentNode, Span>): readonly Path[] {
-  const inOrder = (nodes: Iterable<AgentNode>) => sorted(Array.from(nodes).flatMap((node) => spans.get(node) ?? []));
+/** The paths to the last turns, in order. A list that was never answered has none. Loops, because a conversation may be longer than the stack is deep. */
+function pathsOf(roots: readonly AgentNode[]): readonly Path[] {
+  const kept = new Set<AgentNode>();
+  for (const turn of roots.flatMap(answered)) for (let at: AgentNode | null = turn; at !== null && !kept.has(at); at = at.parent) kept.add(at);
+  const inOrder = (nodes: Iterable<AgentNode>) =>
+    sorted(
+      Array.from(nodes).filter((node) => kept.has(node)),
+      answered,
+    );
   const paths: Path[] = [];
   const open = inOrder(roots).toReversed();
   for (let node = open.pop(); node !== undefined; node = open.pop()) {
@@ -91,42 +72,72 @@ function pathsOf(roots: readonly AgentNode[], spans: ReadonlyMap<AgentNode, Span
   return paths;
 }
 
-/** Of turns that were at work at the same time the last by their messages. */
-function lastTurn(nodes: readonly AgentNode[]): AgentNode {
-  return sorted(nodes.map((node) => ({ node, begun: node.turn!.begun, ended: node.turn!.ended }))).at(-1)!;
-}
-
-/** The first turn of the rollout first, then by time; those that were at work at the same time by their messages. */
-function sorted(spans: readonly Span[]): readonly AgentNode[] {
-  const groups: Span[][] = [];
-  let end = -1;
-  for (const span of spans.toSorted((a, b) => a.begun - b.begun)) {
-    if (span.begun === 0 || span.begun >= end) groups.push([]);
-    groups.at(-1)!.push(span);
-    end = span.begun === 0 ? -1 : Math.max(end, span.ended);
-  }
-  return groups.flatMap((group) => group.toSorted((a, b) => (a.node.path < b.node.path ? -1 : 1)).map(({ node }) => node));
-}
-
-function answered(node: AgentNode): readonly SessionTurn[] {
-  const found: SessionTurn[] = [];
+/** The answered turns at or below a node. */
+function answered(node: AgentNode): readonly AgentNode[] {
+  const found: AgentNode[] = [];
   const open = [node];
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
-    if (at.turn !== null && at.turn.answer !== null) found.push(at.turn);
+    if (at.turn !== null && at.turn.answer !== null) found.push(at);
     for (const child of childrenOf(at)) open.push(child);
   }
   return found;
 }
 
-/** Why a branch left the others. Of two requests of the same moment the later one has the reason, although its branch may come first. */
-function forkOf(first: AgentNode): Fork | null {
-  let fork = first.turn!.fork;
-  for (let node = first; node.parent !== null; node = node.parent) {
-    const { depth } = node.parent;
-    const others = Array.from(childrenOf(node.parent)).filter((other) => other !== node);
-    fork ??= others.flatMap(answered).find((turn) => turn.fork?.at === depth)?.fork ?? null;
+/** Of turns that were at work at the same time the last by their messages. */
+function lastTurn(nodes: readonly AgentNode[]): AgentNode {
+  return sorted(nodes, (node) => [node]).at(-1)!;
+}
+
+/**
+ * The one with the first turn of the rollout first, then by the time of their first turns; those of which turns were at work at the same time by their messages.
+ * @param turnsIn at least one answered turn
+ */
+function sorted(nodes: readonly AgentNode[], turnsIn: (node: AgentNode) => readonly AgentNode[]): readonly AgentNode[] {
+  if (nodes.length < 2) return nodes;
+  const turns = nodes.flatMap((node) => turnsIn(node).map(({ turn }) => ({ node, begun: turn!.begun, ended: turn!.ended })));
+  turns.sort((a, b) => a.begun - b.begun);
+  const opening = turns[0]!.begun === 0 ? turns[0]!.node : null;
+  const moments = new Map<AgentNode, number>();
+  let [moment, end] = [0, 0];
+  for (const { node, begun, ended } of turns) {
+    if (node === opening) continue;
+    if (begun >= end) moment = begun;
+    end = Math.max(end, ended);
+    const before = moments.get(node) ?? moment;
+    const [kept, gone] = [Math.min(before, moment), Math.max(before, moment)];
+    if (kept !== gone) for (const [other, at] of moments) if (at === gone) moments.set(other, kept);
+    moments.set(node, kept);
+    moment = kept;
   }
-  return fork;
+  const momentOf = (node: AgentNode) => moments.get(node) ?? 0;
+  return nodes.toSorted((a, b) => momentOf(a) - momentOf(b) || (a.path < b.path ? -1 : 1));
+}
+
+/** Why a branch left those before it. Null for the first one of a role, which is another speaker. */
+function forkOf(
+  path: Path,
+  { role, request }: SessionTurn,
+  { branches, taken }: { readonly branches: readonly Branch[]; readonly taken: Taken },
+): Fork | null {
+  const next = path.find((node) => !taken.get(node.parent!)?.has(node))!;
+  const others = [...(taken.get(next.parent!) ?? [])];
+  const at = next.parent!.depth;
+  if (others.length === 0) {
+    const known = branches.filter((branch) => (branch.role ?? null) === role);
+    return known.length === 0 ? null : toolsFork((known.find(({ tools }) => tools.length > 0) ?? known[0]!).tools, request.tools);
+  }
+  if (next.turn === null) return messageFork(at, messageOf(others[0]!), next.message);
+  const again = others.filter(({ turn }) => turn !== null);
+  if (again.length === 0) return messageFork(at, messageOf(others[0]!), null);
+  const { begun } = next.turn;
+  return answerFork(
+    at,
+    again.some((other) => answered(other).some((node) => node !== other && node.turn!.begun < begun)),
+  );
+}
+
+function messageOf({ message, turn }: AgentNode): Message {
+  return message ?? { role: 'assistant', content: turn!.answer!.content, toolCalls: turn!.answer!.toolCalls };
 }
 
 function branchOf(path: Path, first: AgentNode, { parent, fork }: Pick<Branch, 'parent' | 'fork'>): Branch {

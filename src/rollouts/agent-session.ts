@@ -4,7 +4,7 @@
  */
 import { AgentRefusal } from '../agents/agent-refusal.ts';
 import type { AgentRequest, AgentSettings, AgentTurn } from '../agents/agent-request.ts';
-import { type Fork, MessageGraph } from '../agents/message-graph.ts';
+import { MessageGraph } from '../agents/message-graph.ts';
 import { canonicalJson } from '../core/canonical-json.ts';
 import { untilAborted } from '../core/abort.ts';
 import type { StopCondition } from '../core/environment.ts';
@@ -44,8 +44,6 @@ export interface SessionTurn {
   readonly choice: number;
   /** The role that asked; null without one. */
   readonly role: string | null;
-  /** Where its list left what had been said; null if it went on. */
-  readonly fork: Fork | null;
   /** Settles with its answer; others that ask the same wait for it. */
   sampled: Promise<SampledAgentTurn>;
   /** Connections that wait for it. */
@@ -134,12 +132,12 @@ export class AgentSession {
   async #askPolicy(request: AgentRequest, signal: AbortSignal, role: string | null): Promise<readonly AgentTurn[]> {
     for (const key of [...request.unhonoured, ...this.#overridden(request.settings)]) this.unhonoured.add(key);
     const since = this.failures.now();
-    const { node, fork } = this.graph.place(request.messages, request.tools, role);
+    const node = this.graph.place(request.messages, request.tools, role);
     const { n = 1 } = request.settings;
     const taken = repeats(node, request).slice(0, n);
     const fresh = n - taken.length;
     if (fresh > 0) this.#assertLeft(fresh);
-    for (let i = 0; i < fresh; i++) taken.push(this.#begin(node, { request, role, fork }));
+    for (let i = 0; i < fresh; i++) taken.push(this.#begin(node, { request, role }));
     const turns = taken.toSorted((a, b) => a.ordinal - b.ordinal).map(({ turn }) => turn!);
     for (const turn of turns) turn.waiting += 1;
     try {
@@ -167,7 +165,7 @@ export class AgentSession {
     return refusalAfter(stop);
   }
 
-  #begin(node: AgentNode, { request, role, fork }: Pick<SessionTurn, 'role' | 'fork'> & { readonly request: AgentRequest }): AgentNode {
+  #begin(node: AgentNode, { request, role }: Pick<SessionTurn, 'role'> & { readonly request: AgentRequest }): AgentNode {
     this.#begun += 1;
     const { tools, settings, keys } = request;
     const turn: SessionTurn = {
@@ -175,7 +173,6 @@ export class AgentSession {
       request: { tools, settings, ...(keys === undefined ? {} : { keys }) },
       choice: choiceOf(node, settings),
       role,
-      fork: fork ?? forkAgain(node),
       sampled: undefined as never,
       waiting: 0,
       begun: this.#events++,
@@ -268,16 +265,6 @@ function choiceOf({ turns }: AgentNode, settings: AgentSettings): number {
   let choice = 0;
   while (taken.includes(choice)) choice += 1;
   return choice;
-}
-
-/** The fork of a further answer to a list; null for the first. */
-function forkAgain(node: AgentNode): Fork | null {
-  if (node.turns.length === 0) return null;
-  const isRetry = node.turns.some(({ isLeaf }) => !isLeaf);
-  const difference = isRetry
-    ? 'the same messages were sent again after their answer was used'
-    : 'several answers to the same messages were asked for';
-  return { kind: isRetry ? 'retry' : 'sample', at: node.depth, difference };
 }
 
 /** The turns that answer the same request for another connection, which is gone or has its answer. Another limit or seed asks for another answer. */

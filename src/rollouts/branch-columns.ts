@@ -1,5 +1,5 @@
 /** The branches of a rollout as the files write them, and back. A rollout of one branch has no column of them. */
-import type { Fork, ForkKind } from '../agents/message-graph.ts';
+import type { Fork, ForkKind } from '../agents/fork.ts';
 import { canonicalJson } from '../core/canonical-json.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';

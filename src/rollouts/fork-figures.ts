@@ -1,5 +1,5 @@
 /** Counts the forks of rollouts, by kind. */
-import type { Fork } from '../agents/message-graph.ts';
+import type { Fork } from '../agents/fork.ts';
 import type { ForkFigures } from '../schemas/summary.ts';
 
 /** No `forks` if no rollout has one. */

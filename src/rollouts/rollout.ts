@@ -1,6 +1,6 @@
 /** The record of one episode: its text and tokens by author, how it ended and its reward. */
 import type { PolicyRef, Usage } from '../clients/policy-client.ts';
-import type { Fork } from '../agents/message-graph.ts';
+import type { Fork } from '../agents/fork.ts';
 import type { Row } from '../core/dataset.ts';
 import type { StopCondition, TurnFormat } from '../core/environment.ts';
 import { AgentError, type AgentFailure } from '../core/agent-error.ts';

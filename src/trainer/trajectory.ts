@@ -1,6 +1,6 @@
 /** A rollout or a demonstration reduced to what training needs: tokens, who wrote them, the sampler's log-probs, and the reward or weights. */
 import { RewardError, TrainingError } from '../core/errors.ts';
-import type { Fork } from '../agents/message-graph.ts';
+import type { Fork } from '../agents/fork.ts';
 import type { PlacedImage } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import { ONLY_ROLE, reasonOf } from '../rollouts/rollout-columns.ts';

@@ -1,4 +1,5 @@
 /** Rollouts of several branches as an agent's session gives them: a real session, real branches, a scripted policy. */
+import type { AgentSettings } from '../../src/agents/agent-request.ts';
 import type { ToolSpec } from '../../src/core/tool-calls.ts';
 import { contentText, type Message } from '../../src/core/message.ts';
 import { Random } from '../../src/core/random.ts';
@@ -14,6 +15,11 @@ import type { Rollout } from '../../src/rollouts/rollout.ts';
 
 const LOOK: ToolSpec = { name: 'look', description: 'Looks.', parameters: { type: 'object', properties: { at: { type: 'string' } } } };
 const LIMITS = { promptTokens: Infinity, responseTokens: Infinity, observationTokens: Infinity, completionTokens: Infinity } as never;
+
+interface AskOptions {
+  readonly tools?: readonly ToolSpec[];
+  readonly settings?: AgentSettings;
+}
 
 /** Asks of one rollout. Every one brings the whole conversation and the text that the policy is to write. */
 export class Asks {
@@ -53,12 +59,12 @@ export class Asks {
     return new Asks(() => client.lease(signal, { like: first }), client, written);
   }
 
-  /** The messages that the policy answers with, as an agent restates them. */
-  async ask(messages: readonly Message[], texts: string | readonly string[], { tools = [LOOK] as readonly ToolSpec[] } = {}): Promise<Message[]> {
+  /** The messages that the policy answers with, as an agent restates them. @param texts several ask for as many answers; none where nothing may be sampled */
+  async ask(messages: readonly Message[], texts: string | readonly string[], { tools = [LOOK], settings = {} }: AskOptions = {}): Promise<Message[]> {
     const list = [texts].flat();
     this.#written.push(...list);
-    const settings = list.length === 1 ? {} : { n: list.length };
-    const request = { model: 'm', messages, tools, settings, isStreamed: false, unhonoured: [] };
+    const asked = list.length > 1 ? { ...settings, n: list.length } : settings;
+    const request = { model: 'm', messages, tools, settings: asked, isStreamed: false, unhonoured: [] };
     const turns = (await this.session.ask(request, new AbortController().signal)) as readonly SampledAgentTurn[];
     return turns.map(({ recorded }) => recorded);
   }

@@ -23,13 +23,12 @@ type AIMessageChunk = Awaited<ReturnType<LangChainModel['invoke']>>;
 /** The number of branches that the requests of one run give, with the turns that answered them. */
 async function branchesOf(asked: readonly AgentRequest[]): Promise<number> {
   const graph = new MessageGraph<{ answer: AnsweredTurn }>();
-  let forks = 0;
+  const turns = [];
   for (const [i, request] of asked.entries()) {
-    const { node, fork } = graph.place(request.messages, request.tools);
-    if (fork !== null || (i > 0 && !request.messages.some(({ role }) => role === 'tool'))) forks += 1;
-    graph.addTurn(node, { answer: (await LOOP(request, i, new AbortController().signal)) as AgentTurn });
+    const answer = (await LOOP(request, i, new AbortController().signal)) as AgentTurn;
+    turns.push(graph.addTurn(graph.place(request.messages, request.tools), { answer }));
   }
-  return graph.roots.size + forks;
+  return turns.filter(({ isLeaf }) => isLeaf).length;
 }
 
 /** What every agent of one loop must have sent. */
