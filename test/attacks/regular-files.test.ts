@@ -176,12 +176,14 @@ function directReaders(files: readonly string[]): string[] {
 
 /** These read files of the repository, /proc, and what they have just written themselves. */
 const SCRIPT_READERS = [
+  'scripts/bench/agent-turns.ts',
   'scripts/bench/bm25-corpus.ts',
   'scripts/bench/bm25-run.mjs',
   'scripts/bench/bm25.ts',
   'scripts/bench/dense.ts',
   'scripts/bench/embedded-memory.ts',
   'scripts/bench/environment-soak.ts',
+  'scripts/bench/gateway-process.ts',
   'scripts/bench/kept-rollouts.ts',
   'scripts/bench/metrics.ts',
   'scripts/bench/pipelines.ts',

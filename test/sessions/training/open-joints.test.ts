@@ -99,7 +99,7 @@ describe('openPlayedRoles', () => {
     expect(await rolesOf({ source: moduleWith('export const createSource = () => null;') })).toBeNull();
     expect(await rolesOf({})).toEqual({ policy: {} });
     expect(await rolesOf({ rollouts_file: 'theirs.jsonl' })).toBeNull();
-    const agent = Object.assign(new CountingEnv({ rows: 2 }), { play: async () => ({ state: {} }) });
+    const agent = Object.assign(new CountingEnv({ rows: 2 }), { asksPolicy: true, play: async () => ({ state: {} }) });
     expect(await openPlayedRoles(someConfig({}), agent, { hasModule: false })).toBeNull();
   });
 
