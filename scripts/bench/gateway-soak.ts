@@ -64,7 +64,7 @@ const ROUTES = [
   { path: 'responses', body: (input: Said, stream: boolean) => ({ model: 'm', input, stream, store: false }) },
 ] as const;
 
-/** The words of sessions in a text: `agent-3-7` is the seventh session of the third agent. */
+/** The session markers that a text contains: `agent-3-7` is the seventh session of the third agent. */
 const namesIn = (text: string) => new Set(text.match(/agent-\d+-\d+/g));
 
 function checkWords(text: string, name: string): void {
@@ -118,7 +118,7 @@ async function leave(at: string, body: string, key: string): Promise<void> {
   await sent;
 }
 
-/** The same answer again, in a text of its own. */
+/** Asks for the same list again, which must give the same session's answer. */
 async function repeat(at: string, body: string, key: string, name: string): Promise<void> {
   counts.repeats += 1;
   checkWords((await send(at, { body, key })).text, name);

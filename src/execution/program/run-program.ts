@@ -27,7 +27,7 @@ export interface ProgramOptions {
   readonly seconds?: number;
   /** Of stdout and stderr together. @default 1 MiB */
   readonly outputBytes?: number;
-  /** Values that stderr is given back without. @default none */
+  /** Values that are hidden in stderr. @default none */
   readonly secrets?: readonly string[];
   /** Of all its processes together, where /proc tells them. @default 4 GiB */
   readonly memoryBytes?: number;
@@ -42,7 +42,7 @@ export interface ProgramEnd extends GroupEnd {
   /** Why it was ended before it ended itself; null if it did. */
   readonly excess: null | { readonly reason: 'deadline' | 'output' | 'memory'; readonly detail: string };
   readonly stdout: string;
-  /** The last part of stderr: 4,000 characters, and more only for a secret at its beginning. Each secret is `[hidden]` in it. */
+  /** The last 4,000 characters of stderr. It is longer only where a secret would be cut. Each secret reads `[hidden]`. */
   readonly stderr: string;
 }
 
@@ -150,7 +150,7 @@ function collect(
   return { closed, excess, stdout: () => Buffer.concat(kept).toString('utf8'), stderr: () => endWithout(secrets, tail) };
 }
 
-/** The last 4,000 characters with each secret replaced. A secret that begins before them is kept whole until then, because half of one would be found by nobody. */
+/** The last 4,000 characters with each secret replaced. A secret that begins before them is kept whole, because half of it would not be recognised. */
 function endWithout(secrets: readonly string[], tail: string): string {
   let start = Math.max(0, tail.length - STDERR_CHARACTERS);
   for (const secret of secrets) {

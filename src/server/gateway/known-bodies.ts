@@ -138,7 +138,7 @@ function valueAfter({ start, ends, items, name }: KnownList, count: number, byte
   return { ...value, [name]: [...items.slice(0, count), ...list.slice(1)] };
 }
 
-/** Null if the body is no object with such a list. */
+/** Null if the body is not an object with such a list. */
 function listOf(bytes: Buffer): KnownList | null {
   const finder = new FieldFinder(LISTS);
   if (!finder.find(bytes, 0, bytes.length)) return null;
