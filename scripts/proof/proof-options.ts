@@ -1,4 +1,5 @@
 /** The flags of `npm run prove`, each declared once; a proof takes those that it names. */
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Verdict } from './results-page.ts';
@@ -95,7 +96,7 @@ export function parseProofOptions(name: string, proof: Proof, args: readonly str
     shots: text('shots'),
   };
   return {
-    command: `npm run prove ${name}${args.length === 0 ? '' : ` -- ${args.join(' ')}`}`,
+    command: `npm run prove ${name}${args.length === 0 ? '' : ` -- ${args.map((arg) => arg.replace(homedir(), '~')).join(' ')}`}`,
     quick,
     only,
     seeds: (text('seeds') ?? (quick ? '0' : '0,1,2')).split(',').map((seed) => wholeNumber('--seeds', seed, 0)),
