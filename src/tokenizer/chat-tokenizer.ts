@@ -10,6 +10,7 @@ import { looksLikeControl, placesOf, privateUseCharacters } from './control-toke
 import type { ChatTemplateKind, EncodedText, PolicyTokenizer, RenderNextOptions, RenderOptions, TemplateVariables } from './policy-tokenizer.ts';
 import { idsAfterTurn } from './ids-after-turn.ts';
 import { placeImages } from './image-tokens.ts';
+import { type RenderedParts, withLaterSystem } from './later-system-messages.ts';
 import { isMilestone, shortenedHistory } from './shortened-history.ts';
 import {
   mapMessageTexts,
@@ -54,7 +55,9 @@ export class ChatTokenizer implements PolicyTokenizer {
   ): Promise<EncodedText> {
     const given = messages.map(templateMessage);
     if (format === 'chat' || (await this.#hasTemplate()))
-      return cached(this.#memory.opened, JSON.stringify([given, tools, variables]), () => this.#renderChat(given, tools, variables));
+      return cached(this.#memory.opened, JSON.stringify([given, tools, variables]), () =>
+        withLaterSystem({ history: [], next: messages }, ({ next }) => this.#renderChat(next.map(templateMessage), tools, variables)),
+      );
     if (templateImages(given).length > 0) throw new ConfigError('A prompt of bare text cannot hold an image. Play the environment as a chat.');
     const text = await this.encode(
       spelledMessages(given, '')
@@ -117,11 +120,11 @@ export class ChatTokenizer implements PolicyTokenizer {
     return { ...this.#placed(clean.ids, images, clean.removed), ...(await this.#opening(request, ids)) };
   }
 
-  async #bridge(
-    history: readonly Message[],
-    next: readonly Message[],
-    { tools = [], variables = {}, isClosed = false }: RenderNextOptions,
-  ): Promise<EncodedText> {
+  #bridge(history: readonly Message[], next: readonly Message[], options: RenderNextOptions): Promise<EncodedText> {
+    return withLaterSystem({ history, next }, (parts) => this.#afterTurn(parts, options));
+  }
+
+  async #afterTurn({ history, next }: RenderedParts, { tools = [], variables = {}, isClosed = false }: RenderNextOptions): Promise<EncodedText> {
     const { control } = this.#memory;
     const source = this.#source;
     const guarded = await this.#guard(next.map(templateMessage), tools);

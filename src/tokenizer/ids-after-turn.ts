@@ -39,7 +39,7 @@ export async function idsAfterTurn({ history, mark, next }: MarkedTurn, { name, 
   // Some templates gather all system messages at the beginning: behind the turn, such a message makes no difference.
   if (others.length < next.length && (await afterMark(await render([...whole, ...others])))?.join() === after.join())
     throw new PolicyError(
-      `The chat template of ${name} moves a later system message to the beginning of the conversation, which the policy has read already. Send it as a user message.`,
+      `The chat template of ${name} moves a later system message to the beginning of the conversation, which the policy has read already.`,
       { status: 400 },
     );
   return { messages, ids, after };
