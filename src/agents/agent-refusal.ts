@@ -1,3 +1,5 @@
+import type { PolicyError } from '../core/errors.ts';
+import { RefusedRequestError, refusalReason } from '../core/refused-request-error.ts';
 import { type AgentRequest, CHAT_KEYS, type SettingKeys } from './agent-request.ts';
 
 /** OpenAI's names. */
@@ -23,4 +25,12 @@ export class AgentRefusal extends Error {
 export function refuseSetting({ keys }: Pick<AgentRequest, 'keys'>, setting: keyof SettingKeys, because: string): never {
   const key = keys?.[setting] ?? CHAT_KEYS[setting];
   throw new AgentRefusal(400, key, `${key} cannot be honoured: ${because.replace(/\.$/, '')}.`);
+}
+
+/** The refusal of the policy's server, as it words it, which names the keys of Chat Completions. */
+export function serverRefusal(error: PolicyError): AgentRefusal {
+  const param = error instanceof RefusedRequestError ? error.param : null;
+  const words = refusalReason(error).replace(/ \(parameter=[^()]*\)$/, '');
+  const begun = param === null ? "The policy's server refused the request: " : words.startsWith(param) ? '' : `${param} cannot be honoured: `;
+  return new AgentRefusal(400, param, begun + words);
 }

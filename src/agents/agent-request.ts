@@ -33,7 +33,6 @@ export interface SettingKeys {
   readonly messages: string;
   readonly tools: string;
   readonly toolChoice: string;
-  readonly parallelToolCalls: string;
   readonly jsonSchema: string;
   readonly logProbs: string;
   readonly topLogProbs: string;
@@ -45,7 +44,6 @@ export const CHAT_KEYS: SettingKeys = {
   messages: 'messages',
   tools: 'tools',
   toolChoice: 'tool_choice',
-  parallelToolCalls: 'parallel_tool_calls',
   jsonSchema: 'response_format',
   logProbs: 'logprobs',
   topLogProbs: 'top_logprobs',
@@ -88,6 +86,8 @@ export interface AgentTurn {
   /** The stop string that ended it. @default none did */
   readonly stopSequence?: string;
   readonly usage: Usage;
+  /** Sampled tokens of its thoughts, with their tags and the blanks after them. @default unknown */
+  readonly reasoningTokens?: number;
   /** Every token that was sampled, those of thoughts and calls included. @default a request for log-probs is refused */
   readonly logProbs?: readonly AgentLogProb[];
 }

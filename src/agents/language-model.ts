@@ -86,7 +86,7 @@ class AgentCallError extends Error {
 }
 
 function resultOf(
-  { content, reasoning, toolCalls, finish, usage, stopSequence }: AgentTurn,
+  { content, reasoning, toolCalls, finish, usage, reasoningTokens, stopSequence }: AgentTurn,
   { unhonoured }: AgentRequest,
 ): LanguageModelV4GenerateResult {
   const parts: LanguageModelV4Content[] = [
@@ -106,7 +106,11 @@ function resultOf(
         cacheRead: cached,
         cacheWrite: undefined,
       },
-      outputTokens: { total: usage.completionTokens, text: undefined, reasoning: undefined },
+      outputTokens: {
+        total: usage.completionTokens,
+        text: reasoningTokens === undefined ? undefined : usage.completionTokens - reasoningTokens,
+        reasoning: reasoningTokens,
+      },
     },
     warnings: unhonoured.map((feature): SharedV4Warning => ({ type: 'unsupported', feature, details: 'The policy answers without it.' })),
     ...(stopSequence === undefined ? {} : { providerMetadata: { [PROVIDER]: { stopSequence } } }),

@@ -3,6 +3,7 @@
  * because no later request can succeed: a wrong key, an empty account, a wrong path.
  */
 import { NumericPolicyError, PolicyError, PromptTooLongError } from '../core/errors.ts';
+import { RefusedRequestError } from '../core/refused-request-error.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { jsonOrNull } from '../schemas/json-or-null.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
@@ -17,6 +18,8 @@ import { withoutTrailingSlashes } from '../core/server-url.ts';
 export interface FailureContext {
   /** Method, URL, status and the beginning of the body, without secrets. */
   readonly failure: string;
+  /** Removes the server's credentials from a string. */
+  readonly hide: (text: string) => string;
   readonly model: string;
   /** The environment variable that contains the key, for the remedy; null if there is none. */
   readonly apiKeyVariable: string | null;
@@ -29,9 +32,14 @@ export interface FailureContext {
 /** Statuses of a path that does not exist, or not for POST. */
 const WRONG_PATH = [404, 405];
 
+/** Statuses that concern what was asked. */
+const OF_REQUEST = [400, 413, 422];
+/** Characters of the server's words that an agent gets. Fewer than are read, because a secret that was cut would not be recognised. */
+const MOST_REASON = 500;
+
 /** The typed error for a response with a status other than 2xx. */
 export function chatError(context: FailureContext, response: HttpResponse): PolicyError {
-  const { failure, model, apiKeyVariable, url, hasAnswered } = context;
+  const { failure, hide, model, apiKeyVariable, url, hasAnswered } = context;
   const options = statusOptions(response);
   const { status } = response;
   const fields = errorFields(response.body);
@@ -62,7 +70,10 @@ export function chatError(context: FailureContext, response: HttpResponse): Poli
     return new PolicyError(`The request alone exceeds the rate limit of the API key: ${failure}. Lower -t, or use a key with a higher limit.`, {
       status,
     });
-  return new PolicyError(`The API failed: ${failure}`, options);
+  if (!OF_REQUEST.includes(status) || message === '') return new PolicyError(`The API failed: ${failure}`, options);
+  const reason = hide(message.replaceAll(/[\s\p{Cc}]+/gu, ' ')).slice(0, MOST_REASON);
+  const [param] = fields.params;
+  return new RefusedRequestError(`The API refused the request: ${failure}`, { ...options, param: param === undefined ? null : hide(param), reason });
 }
 
 /** False for the body of a 200 that is certainly a completion, which need not be parsed twice. */

@@ -3,6 +3,7 @@
  * `isRetryable` knows neither an empty account nor a prompt that is too long.
  */
 import { causeText, PolicyError, thrownText, VfError } from '../core/errors.ts';
+import { RefusedRequestError } from '../core/refused-request-error.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { httpErrorText, type HttpHeaders, type HttpResponse } from '../transport/http-endpoint.ts';
 import { chatBodyError, chatError, type FailureContext } from './chat-failure.ts';
@@ -48,7 +49,7 @@ export function languageModelError(thrown: unknown, by: ThrownBy): PolicyError {
   // The cause may quote what was sent; it goes along where nothing had to be hidden.
   const cause = thrown instanceof VfError || said === causeText(thrown) ? { cause: thrown } : {};
   if (OF_SETUP.test(name)) return new PolicyError(`${where} cannot be asked: ${said}`, { endsRun: true, ...cause });
-  if (OF_REQUEST.test(name)) return new PolicyError(`${where} cannot take the request: ${said}`, cause);
+  if (OF_REQUEST.test(name)) return new RefusedRequestError(`${where} cannot take the request: ${said}`, { param: null, reason: said, ...cause });
   if (name === 'AI_APICallError') return new PolicyError(`${where} did not answer: ${said}`, { retryable: error['isRetryable'] === true, ...cause });
   return new PolicyError(`${where} failed: ${said}`, { retryable: error['isRetryable'] === true || NETWORK.test(causeText(thrown)), ...cause });
 }
@@ -85,6 +86,7 @@ function refusal(response: HttpResponse, url: string, by: ThrownBy): PolicyError
 function contextOf({ status, body }: HttpResponse, url: string, { where, model, hide, hasAnswered }: ThrownBy): FailureContext {
   return {
     failure: httpErrorText('POST', hide(url === '' ? where : url), status, body, hide),
+    hide,
     model,
     apiKeyVariable: null,
     // Without the route, which the provider added.

@@ -135,7 +135,7 @@ export class ChatReplica implements ChatServer {
     const sent = JSON.parse(body) as ChatBody;
     const rejected = this.#rejected.learn(response, sent);
     if (rejected.length > 0) return new FieldsRejectedError(rejected, this.url);
-    const context = { failure, model: sent.model, apiKeyVariable, url: this.url, hasAnswered: this.hasAnswered };
+    const context = { failure, hide: this.hide, model: sent.model, apiKeyVariable, url: this.url, hasAnswered: this.hasAnswered };
     return isOk ? chatBodyError(context, response.body) : chatError(context, response);
   }
 }

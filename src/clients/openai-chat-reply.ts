@@ -49,6 +49,7 @@ export function readChat(answer: unknown, context: ChatContext): TextSample {
     throw new PolicyError(`${where} sent a tool call without a name: ${quote(sentCalls)}`, { retryable: true });
   const more = {
     usage: readUsage(usage),
+    ...countOfThoughts(usage),
     ...(thoughts === '' ? {} : { reasoning: thoughts }),
     ...returnedFields(message),
   };
@@ -151,13 +152,18 @@ function reportedStop(choice: Readonly<Record<string, unknown>>, stop: readonly 
 /** Providers count a few tokens of their own (end of turn, the opening of a message). */
 const EXTRA_TOKENS = 16;
 
+function countOfThoughts(usage: unknown): Pick<TextSample, 'reasoningTokens'> {
+  const fields = fieldsOf(usage);
+  const tokens = fieldsOf(fields['completion_tokens_details'] ?? fields['output_tokens_details'])['reasoning_tokens'];
+  return isTokenCount(tokens) ? { reasoningTokens: tokens } : {};
+}
+
 /** Throws PolicyError if the server counts clearly more tokens than requested. Reasoning tokens do not count: some providers limit only the text. */
 function assertWithinLimit(usage: unknown, hasThoughts: boolean, { maxNewTokens, where }: ChatContext): void {
   if (maxNewTokens === null) return;
-  const { completion_tokens: completionTokens, completion_tokens_details: details } = fieldsOf(usage);
-  const reasoningTokens = fieldsOf(details)['reasoning_tokens'];
-  if (hasThoughts && !isTokenCount(reasoningTokens)) return;
-  const tokens = count(completionTokens) - count(reasoningTokens);
+  const { reasoningTokens } = countOfThoughts(usage);
+  if (hasThoughts && reasoningTokens === undefined) return;
+  const tokens = count(fieldsOf(usage)['completion_tokens']) - (reasoningTokens ?? 0);
   if (tokens <= maxNewTokens + EXTRA_TOKENS) return;
   throw new PolicyError(`${where} generated ${tokens} tokens, but the limit was ${maxNewTokens}: the server ignores the limit`);
 }

@@ -98,6 +98,8 @@ export interface TextSample {
   /** The stop string or token id that ended it; null for the end-of-text token, or if the server does not report it. */
   readonly stopReason: string | number | null;
   readonly usage: Usage;
+  /** Tokens of thoughts, as the server counts them. Chat policies only. @default unknown */
+  readonly reasoningTokens?: number;
   /** Calls that the server parsed out of the turn; `text` contains them too. Chat policies only. @default none */
   readonly toolCalls?: readonly ToolCall[];
   /** The turn without its `toolCalls`. @default text */

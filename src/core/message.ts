@@ -7,6 +7,8 @@ export interface ToolCall {
   readonly name: string;
   /** The arguments exactly as the model wrote them: normally JSON, but possibly any text. */
   readonly arguments: string;
+  /** Why the call could not be read; `name` (possibly empty) and `arguments` are then what could be read of it. For the record: no template and no server gets it. @default it could be read */
+  readonly malformed?: string;
   /** Further fields of the call in the server's answer, by their names there; they go back to it unchanged. @default none */
   readonly serverFields?: Readonly<Record<string, unknown>>;
 }

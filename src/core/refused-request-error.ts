@@ -1,5 +1,5 @@
-/** The policy's server refused what a request asks for, such as a value that it does not take. Recorded as its base class. */
-import { PolicyError, type VfErrorOptions } from './errors.ts';
+/** The policy's server refused what a request asks for, such as a value or a message that it does not take. Recorded as its base class. */
+import { PolicyError, PromptTooLongError, type VfErrorOptions } from './errors.ts';
 
 export class RefusedRequestError extends PolicyError {
   /** The field of the request that the server names; null if it names none. */
@@ -12,4 +12,15 @@ export class RefusedRequestError extends PolicyError {
     this.param = param;
     this.reason = reason;
   }
+}
+
+/** True if another request might be answered: neither the key, the account or the server is at fault, nor the length of the prompt. */
+export function isRefusedRequest(error: unknown): error is PolicyError {
+  if (error instanceof RefusedRequestError) return true;
+  return error instanceof PolicyError && error.status === 400 && !error.endsRun && !(error instanceof PromptTooLongError);
+}
+
+/** What the server said of the request, without its address where that is known. */
+export function refusalReason(error: PolicyError): string {
+  return error instanceof RefusedRequestError ? error.reason : error.message;
 }

@@ -174,7 +174,7 @@ export function assertFiniteLogProbs({ ids, logProbs }: Pick<SampledTokens, 'ids
 }
 
 /** Number of tokens through the one that completes the first `keptChars` characters; 0 for 0 characters. */
-function countThrough({ ids, textEnds }: SampledTokens, keptChars: number): number {
+export function countThrough({ ids, textEnds }: Pick<SampledTokens, 'ids' | 'textEnds'>, keptChars: number): number {
   if (keptChars <= 0) return 0;
   let count = 0;
   while (count < ids.length && textEnds[count]! < keptChars) count++;

@@ -55,6 +55,16 @@ export function textBeforeCalls(text: string, format: ToolCallFormat): string {
   return start === -1 ? text : text.slice(0, start).trimEnd();
 }
 
+/** Index after the first call and its closing tags; -1 if no other call follows it. */
+export function endOfFirstCall(text: string, format: ToolCallFormat): number {
+  const [first, second] = PARSERS[format](text, []);
+  if (first === undefined || second === undefined) return -1;
+  const start = firstCallStart(text, format);
+  const inside = start + /^(?:<tool_call>)?/.exec(text.slice(start))![0].length;
+  const end = text.indexOf(first.source, inside) + first.source.length;
+  return end + /^(?:\s*<\/function>)?(?:\s*<\/tool_call>)?/.exec(text.slice(end))![0].length;
+}
+
 function firstCallStart(text: string, format: ToolCallFormat): number {
   if (format !== 'llama3') return text.search(format === 'hermes' ? /<tool_call>/ : /<tool_call>|<function=/);
   const [first] = parseBareCalls(text);

@@ -2,13 +2,14 @@
  * The policy as an agent sees it during one rollout: it answers whole lists of messages, finds out which conversation each of them goes on with, and keeps every turn as it was
  * sampled. It knows no API; a gateway and a provider translate.
  */
-import { AgentRefusal } from '../agents/agent-refusal.ts';
+import { AgentRefusal, serverRefusal } from '../agents/agent-refusal.ts';
 import type { AgentRequest, AgentSettings, AgentTurn } from '../agents/agent-request.ts';
 import { MessageGraph } from '../agents/message-graph.ts';
 import { canonicalJson } from '../core/canonical-json.ts';
 import { untilAborted } from '../core/abort.ts';
 import type { StopCondition } from '../core/environment.ts';
 import { NumericPolicyError, PromptTooLongError, thrownText } from '../core/errors.ts';
+import { isRefusedRequest } from '../core/refused-request-error.ts';
 import type { Models } from '../core/model.ts';
 import type { Sampling } from '../core/sampling.ts';
 import { TokenBudget } from './token-budget.ts';
@@ -35,8 +36,9 @@ export interface AgentSessionOptions {
   readonly signal: AbortSignal;
 }
 
-/** A turn in the graph: without an answer while it is sampled. */
+/** A turn in the graph. */
 export interface SessionTurn {
+  /** Null until somebody got it. Until then the turn is not on record: nothing that the agent did or said follows from it. */
   answer: SampledAgentTurn | null;
   /** Its messages are in the tree. */
   readonly request: Pick<AgentRequest, 'tools' | 'settings' | 'keys'>;
@@ -48,13 +50,13 @@ export interface SessionTurn {
   sampled: Promise<SampledAgentTurn>;
   /** Connections that wait for it. */
   waiting: number;
-  /** When it was asked for and when it was answered, in events of the session: 0 for the first request of all. */
+  /** When it was asked for and when it was sampled, in events of the session: 0 for the first request of all. */
   readonly begun: number;
   ended: number;
 }
 
-/** A failure to count is made good by the next answer. */
-const COUNT = 'count';
+/** What the next answer makes good: a failure to count, and a request that the policy's server refused. */
+const NEXT = 'next';
 
 export class AgentSession {
   readonly graph = new MessageGraph<SessionTurn>();
@@ -64,14 +66,14 @@ export class AgentSession {
   readonly failures = new OpenFailures();
   /** The models, watched. */
   readonly models: Models;
-  /** Turns that were answered. */
+  /** Turns that the agent got. */
   turns = 0;
   /** The last request that was refused; null if none was. */
   refused: AgentRefusal | null = null;
   readonly #options: AgentSessionOptions;
   readonly #stopped = new AbortController();
   readonly #budget: TokenBudget;
-  /** Turns that were answered or are being sampled. */
+  /** Turns that were sampled or are being sampled. */
   #begun = 0;
   #events = 0;
   /** Null while it takes requests. */
@@ -90,8 +92,9 @@ export class AgentSession {
   }
 
   /**
-   * Answers a request, `settings.n` times. A list that was answered before under the same settings is a repeat and gets the same answer, also when a budget is spent, unless its
-   * conversation has gone on, or somebody is waiting for it now. Throws AgentRefusal for a request that cannot be honoured, and once the rollout has ended.
+   * Answers a request, `settings.n` times: with all answers, or with none if one of them fails. A list that was asked before under the same settings is a repeat and gets the same
+   * answers, also when a budget is spent, unless its conversation has gone on, or somebody is waiting for them now. An answer is on record once somebody got it.
+   * Throws AgentRefusal for a request that cannot be honoured, and once the rollout has ended.
    * @param signal of the connection; the turn is sampled to its end even if it aborts, because a client asks again
    */
   async ask(request: AgentRequest, signal: AbortSignal, role: string | null = null): Promise<readonly AgentTurn[]> {
@@ -111,10 +114,10 @@ export class AgentSession {
     const since = this.failures.now();
     try {
       const tokens = await untilAborted(this.#options.sampler.count(request, this.#options.sampling, signal), signal);
-      this.failures.answered(COUNT, since);
+      this.failures.answered(NEXT, since);
       return tokens;
     } catch (error) {
-      throw signal.aborted || error instanceof AgentRefusal ? error : this.#failed(COUNT, error);
+      throw signal.aborted || error instanceof AgentRefusal ? error : this.#failed(NEXT, error);
     }
   }
 
@@ -142,7 +145,8 @@ export class AgentSession {
     for (const turn of turns) turn.waiting += 1;
     try {
       const answers = await untilAborted(Promise.all(turns.map(({ sampled }) => sampled)), signal);
-      for (const asked of [node, COUNT]) this.failures.answered(asked, since);
+      for (const asked of [node, NEXT]) this.failures.answered(asked, since);
+      for (const [i, turn] of turns.entries()) this.#heard(turn, answers[i]!);
       if (fresh > 0 && this.#spent !== null && since > this.#spent.at) this.#spent = null;
       return answers;
     } finally {
@@ -150,7 +154,18 @@ export class AgentSession {
     }
   }
 
-  /** Before the first of them is begun: what is sampled is on record, whether the agent gets it or not. */
+  #heard(turn: SessionTurn, answer: SampledAgentTurn): void {
+    if (turn.answer !== null) return;
+    turn.answer = answer;
+    this.turns += 1;
+  }
+
+  /** True if the policy sampled an answer, or tried to, which the agent may not have got. */
+  get wasAsked(): boolean {
+    return this.#events > 0;
+  }
+
+  /** Before the first of them is begun. */
   #assertLeft(turns: number): void {
     if (this.#budget.isSpent) throw this.#refusedFor('max_total_completion_tokens_reached');
     const left = this.#options.maxTurns - this.#begun;
@@ -190,9 +205,7 @@ export class AgentSession {
     const { signal } = this.#stopped;
     try {
       const answer = await this.#withinBudget(place);
-      turn.answer = answer;
       turn.ended = this.#events++;
-      this.turns += 1;
       return answer;
     } catch (error) {
       this.graph.takeBack(place);
@@ -202,9 +215,11 @@ export class AgentSession {
     }
   }
 
-  /** What an agent hears of a failure of the policy. A client tries 502 again, and gets another attempt. */
+  /** What an agent hears of a failure of the policy. A client tries 502 again, and gets another attempt. What its server refused, the agent may ask in another way. */
   #failed(asked: unknown, error: unknown): AgentRefusal {
-    this.failures.add(asked, { error, phase: 'generation' });
+    const isRefused = isRefusedRequest(error);
+    this.failures.add(isRefused ? NEXT : asked, { error, phase: 'generation' });
+    if (isRefused) return serverRefusal(error);
     if (!(error instanceof PromptTooLongError))
       return new AgentRefusal(error instanceof NumericPolicyError ? 500 : 502, null, `The policy failed: ${thrownText(error)}`);
     this.#refusedFor('prompt_too_long');

@@ -9,6 +9,7 @@ import type { Sampling } from '../core/sampling.ts';
 import { splitThoughts } from '../core/text-outside-thoughts.ts';
 import type { ToolCallAttempt } from '../core/tool-calls.ts';
 import type { SessionTurn } from './agent-session.ts';
+import { calledAs } from './conversation-messages.ts';
 import type { PlayedTurn } from './conversation-turns.ts';
 import type { Generation } from './rollout.ts';
 
@@ -99,34 +100,8 @@ export function agentCallId(place: AgentNode, ordinal: number, index: number): s
   return `c${(random.float() * 36 ** 8).toString(36).split('.')[0]!.padStart(8, '0')}`;
 }
 
-/**
- * The calls as the agent gets them. A call whose arguments are not JSON has them as the policy wrote them; one without a readable name cannot be passed on, and the whole
- * turn stays text, as servers do.
- */
+/** The calls as the agent gets them. One without a readable name cannot be passed on, and the whole turn stays text, as servers do. */
 export function agentCalls(attempts: readonly ToolCallAttempt[], id: (index: number) => string): readonly ToolCall[] {
-  const calls = attempts.map((attempt, i): ToolCall | null => {
-    if (!('problem' in attempt)) return { id: id(i), name: attempt.name, arguments: JSON.stringify(attempt.args) };
-    const broken = /^\s*\{\s*"name"\s*:\s*"([^"\\]+)"\s*,\s*"(?:arguments|parameters)"\s*:\s*/.exec(attempt.text);
-    return broken === null ? null : { id: id(i), name: broken[1]!, arguments: firstValue(attempt.text.slice(broken[0].length)) };
-  });
-  return calls.every((call) => call !== null) ? calls : [];
-}
-
-/** The value with which a text begins, without what follows it in its object; the whole text if it is not closed. */
-function firstValue(text: string): string {
-  let depth = 0;
-  let isQuoted = false;
-  for (let at = 0; at < text.length; at++) {
-    const char = text[at]!;
-    if (isQuoted && char === '\\') at += 1;
-    else if (char === '"') isQuoted = !isQuoted;
-    else if (isQuoted) continue;
-    else if (char === '{' || char === '[') depth += 1;
-    else if (char === '}' || char === ']') depth -= 1;
-    else if (char === ',' && depth === 0) depth = -1;
-    else continue;
-    if (depth < 0) return text.slice(0, at).trimEnd();
-    if (depth === 0 && !isQuoted) return text.slice(0, at + 1);
-  }
-  return text.trimEnd();
+  const calls = attempts.map((attempt, i) => calledAs({ ...attempt, id: id(i) }));
+  return calls.every(({ name }) => name !== '') ? calls : [];
 }

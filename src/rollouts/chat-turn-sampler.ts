@@ -2,9 +2,9 @@
 import { AgentRefusal } from '../agents/agent-refusal.ts';
 import type { ChatLease } from '../clients/policy-client.ts';
 import { PolicyError } from '../core/errors.ts';
-import type { Message } from '../core/message.ts';
+import type { Message, ToolCall } from '../core/message.ts';
 import { leftToolCalls } from '../core/left-tool-calls.ts';
-import { isToolCall, readToolCall } from '../core/tool-calls.ts';
+import { isToolCall, readToolCall, type ToolCallAttempt } from '../core/tool-calls.ts';
 import { agentCallId, agentCalls, type AgentNode, pathOf, type SampledAgentTurn, type SampleOptions, said, type TurnSampler } from './agent-turns.ts';
 import { assistantMessage } from './conversation-messages.ts';
 import { turnSettings } from './turn-settings.ts';
@@ -30,7 +30,7 @@ export class ChatTurnSampler implements TurnSampler {
     const lease = await (this.#lease ??= this.#options.lease());
     const prompt = path.map(({ message, turn }) => message ?? turn!.answer!.played.message);
     const sample = await lease.generate({ prompt, sampling, maxNewTokens, stop, ...(tools.length === 0 ? {} : { tools }), signal });
-    const { text, reasoning, finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false } = sample;
+    const { text, reasoning, reasoningTokens, finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false } = sample;
     // A server may parse a call although the turn must have none; its text is part of the text.
     const { toolCalls: parsed = [] } = request.settings.toolChoice === 'none' ? {} : sample;
     const odd = parsed.find((call) => !isToolCall(call));
@@ -47,7 +47,7 @@ export class ChatTurnSampler implements TurnSampler {
     const callId = (call: number) => agentCallId(place.parent!, ordinal, call);
     const toolCalls =
       parsed.length > 0
-        ? parsed.map(({ name, arguments: args }, i) => ({ id: callId(i), name, arguments: args }))
+        ? parsed.map(({ name, arguments: args }, i) => ({ id: callId(i), name, arguments: args, ...malformed(left.attempts[i]!) }))
         : agentCalls(left.attempts, callId);
     const heard = said(toolCalls.length === 0 ? text : left.content, stopReason, { mayBeOpen: reasoning === undefined });
     const message = messageOf({ sample, left, toolCalls });
@@ -57,6 +57,7 @@ export class ChatTurnSampler implements TurnSampler {
       toolCalls,
       finish,
       usage,
+      ...(reasoningTokens === undefined ? {} : { reasoningTokens }),
       played: { message, isClosed: true },
       recorded: message,
       text,
@@ -86,6 +87,10 @@ function uncounted(): never {
     null,
     'The tokens of messages cannot be counted here: the policy is an API of messages. Evaluate with a policy by token ids (-p embedded, -p vllm).',
   );
+}
+
+function malformed(attempt: ToolCallAttempt): Pick<ToolCall, 'malformed'> {
+  return 'problem' in attempt ? { malformed: attempt.problem } : {};
 }
 
 type Sample = Awaited<ReturnType<ChatLease['generate']>>;

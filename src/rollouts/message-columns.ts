@@ -1,5 +1,5 @@
 /** Messages of a rollout as its files and the servers write them. */
-import { type ContentPart, contentText, type Message } from '../core/message.ts';
+import { type ContentPart, contentText, type Message, type ToolCall } from '../core/message.ts';
 import type { WireMessage } from '../schemas/branch-columns.ts';
 import type { Branch, Rollout } from './rollout.ts';
 
@@ -32,9 +32,13 @@ export function wireMessage({ role, content, toolCalls, toolCallId }: Message): 
     role,
     content: contentText(content),
     ...(typeof content === 'string' ? {} : { parts: content.map(wirePart) }),
-    ...(toolCalls === undefined ? {} : { tool_calls: toolCalls.map((call) => ({ id: call.id, name: call.name, arguments: call.arguments })) }),
+    ...(toolCalls === undefined ? {} : { tool_calls: toolCalls.map(wireCall) }),
     ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
   };
+}
+
+function wireCall({ id, name, arguments: text, malformed }: ToolCall): NonNullable<WireMessage['tool_calls']>[number] {
+  return { id, name, arguments: text, ...(malformed === undefined ? {} : { malformed }) };
 }
 
 /** The message of a recorded one. */

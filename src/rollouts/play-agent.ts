@@ -109,7 +109,7 @@ async function playAsking<R extends Row>(options: PlayAgentOptions<R>, asked: As
     record.state = state;
     record.stop = session.spent ?? stop;
     if (segments !== undefined) record.scored = segments;
-    if (!failOfPart(failing) && session.turns === 0) failed(neverAnswered(environment.id, session.refused), failing);
+    if (!failOfPart(failing) && session.turns === 0) failed(neverAnswered(environment.id, session), failing);
   } catch (error) {
     failed(error, failing);
   }
@@ -142,11 +142,16 @@ function failed(error: unknown, failing: Failing): void {
   record.stop = 'agent_failed';
 }
 
-function neverAnswered(id: string, refused: AgentSession['refused']): AgentError {
+function neverAnswered(id: string, { refused, wasAsked }: AgentSession): AgentError {
   if (refused !== null)
     return new AgentError(`The agent of ${id} got no answer from the policy. Its last request was refused: ${refused.message}`, {
       reason: 'refused',
     });
+  if (wasAsked)
+    return new AgentError(
+      `The agent of ${id} got no answer from the policy: it closed each connection before the answer was there. Give its client more time.`,
+      { reason: 'refused' },
+    );
   return new AgentError(`The agent of ${id} ended without asking the policy. Give it policy.languageModel(), or policy.baseURL and policy.apiKey.`, {
     reason: 'no_call',
   });

@@ -1,11 +1,11 @@
 /** Samples the turns of an agent by token ids: each goes on from the ids of the turn before it, which are never rendered again. */
-import { AgentRefusal, refuseSetting } from '../agents/agent-refusal.ts';
+import { refuseSetting } from '../agents/agent-refusal.ts';
 import { untilAborted } from '../core/abort.ts';
 import { assertFiniteLogProbs } from '../core/token-buffer.ts';
 import type { PolicyCapabilities, TokenLease, TokenSample } from '../clients/policy-client.ts';
 import type { EnvironmentLimits } from '../core/environment.ts';
-import { PolicyError, PromptTooLongError } from '../core/errors.ts';
-import { RefusedRequestError } from '../core/refused-request-error.ts';
+import { PromptTooLongError } from '../core/errors.ts';
+import { isRefusedRequest, refusalReason } from '../core/refused-request-error.ts';
 import type { PlacedImage, RenderedTokens } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { type Sampling, templateVariables } from '../core/sampling.ts';
@@ -24,7 +24,9 @@ import {
   withoutStop,
 } from './agent-turns.ts';
 import type { SessionTurn } from './agent-session.ts';
+import type { Generation } from './rollout.ts';
 import { furtherSeed, turnSettings } from './turn-settings.ts';
+import { untilSecondCall } from './until-second-call.ts';
 import { bridgeTo, type ConversationOptions, openConversation, readTurn } from './conversation-turns.ts';
 
 export interface TurnSamplerOptions<L> {
@@ -79,11 +81,11 @@ export class TokenTurnSampler implements TurnSampler {
   }
 
   async sample(place: AgentNode, options: SampleOptions): Promise<SampledAgentTurn> {
-    const { ordinal, mostTokens, signal, isTrained } = options;
+    const { ordinal, mostTokens, signal } = options;
     const { capabilities, readsThoughts } = this.#options;
     const { request } = place.turn!;
     const { settings } = request;
-    const { sampling, tools, callable, stop, prefill, seed } = turnSettings(request, { ...options, capabilities });
+    const { sampling, tools, callable, stop, isSingle, prefill, seed } = turnSettings(request, { ...options, capabilities });
     const path = pathOf(place.parent!);
     const conversation = { tools, variables: templateVariables(sampling), capabilities, readsThoughts, signal };
     const before = path.findLast(({ turn }) => turn !== null) ?? null;
@@ -101,21 +103,18 @@ export class TokenTurnSampler implements TurnSampler {
       ...(seed === null ? {} : { mustSeed: true }),
       seed: seed ?? furtherSeed(this.#seed(index, place.turn!.role), ordinal),
     };
-    const sample = await lease.generate({ prompt, sampling, maxNewTokens, stop, ...asked, signal }).catch((error: unknown) => {
-      // In training they are the run's, so that it fails.
-      if (!isTrained && isRefusal(error)) throw refusalOf(error);
-      throw error;
-    });
-    assertFiniteLogProbs(sample);
+    const sampled = await lease.generate({ prompt, sampling, maxNewTokens, stop, ...asked, signal });
+    assertFiniteLogProbs(sampled);
     // Before the turn is on record: an agent that hears a refusal has not had it.
-    if (settings.logProbs !== undefined && settings.logProbs > 0 && sample.likeliest === undefined)
+    if (settings.logProbs !== undefined && settings.logProbs > 0 && sampled.likeliest === undefined)
       refuseSetting(request, 'topLogProbs', 'the policy gives the log-prob of each sampled token alone. Leave it out');
+    const whole = opening + sampled.text;
+    const callsFrom = whole.length - splitThoughts(whole).rest.length;
+    const sample = isSingle ? untilSecondCall(sampled, { opening, callsFrom, ...capabilities }) : sampled;
     const text = opening + sample.text;
     const callId = (call: number) => agentCallId(place.parent!, ordinal, call);
-    const callsFrom = text.length - splitThoughts(text).rest.length;
-    const read = readTurn(text, { sample, isWhole: true, index, callId, callsFrom }, { ...conversation, tools: callable });
+    const read = readTurn(text, { sample, isWhole: sample === sampled, index, callId, callsFrom }, { ...conversation, tools: callable });
     const toolCalls = agentCalls(read.toolCalls, callId);
-    // Others are the sampler's own, which the agent knows nothing of.
     const stopped = settings.stop?.find((one) => one === sample.stopReason) ?? null;
     end.ids.push(sample.ids);
     this.#ends.set(place, end);
@@ -124,11 +123,13 @@ export class TokenTurnSampler implements TurnSampler {
       toolCalls,
       finish: sample.finish,
       usage: sample.usage,
+      reasoningTokens: tokensBefore(sample, callsFrom - opening.length),
       ...(settings.logProbs === undefined ? {} : { logProbs: logProbsOf(sample, stopped) }),
       played: { message: read.message, isClosed: read.isClosed },
-      recorded: read.recorded,
+      // As the agent got it: without calls, it is all text.
+      recorded: toolCalls.length === 0 ? { role: 'assistant', content: text } : read.recorded,
       text,
-      generation: generationOf(sample, { maxNewTokens, opening }),
+      generation: generationOf(sampled, { maxNewTokens, opening, keptTokens: sample.ids.length }),
       tokens: { given, images, sample, version: lease.policy.version, before, length: prompt.length + sample.ids.length },
     };
   }
@@ -202,22 +203,16 @@ async function rendered<T>(request: Pick<AgentRequest, 'keys'>, rendering: Promi
   try {
     return await rendering;
   } catch (error) {
-    if (isRefusal(error)) refuseSetting(request, 'messages', error instanceof RefusedRequestError ? error.reason : error.message);
+    if (isRefusedRequest(error)) refuseSetting(request, 'messages', refusalReason(error));
     throw error;
   }
 }
 
-function isRefusal(error: unknown): error is PolicyError {
-  return error instanceof PolicyError && error.status === 400 && !(error instanceof PromptTooLongError);
-}
-
-/** As the server words it, which names the keys of Chat Completions. */
-function refusalOf(error: PolicyError): AgentRefusal {
-  if (!(error instanceof RefusedRequestError)) return new AgentRefusal(400, null, `The policy's server refused the request: ${error.message}`);
-  const { param, reason } = error;
-  const words = reason.replace(/ \(parameter=[^()]*\)$/, '');
-  const begun = param === null ? "The policy's server refused the request: " : words.startsWith(param) ? '' : `${param} cannot be honoured: `;
-  return new AgentRefusal(400, param, begun + words);
+/** Number of tokens that begin before this place in the text. */
+function tokensBefore({ ids, textEnds }: TokenSample, end: number): number {
+  let count = 0;
+  while (count < ids.length && (textEnds[count - 1] ?? 0) < end) count += 1;
+  return count;
 }
 
 /** Every sampled token with its text, for an agent that asks; as the answer, without the stop string that ended it. */
@@ -233,15 +228,15 @@ function logProbsOf({ text, tail, textEnds, logProbs, likeliest }: TokenSample, 
 }
 
 function generationOf(
-  { ids, finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false }: TokenSample,
-  { maxNewTokens, opening }: { readonly maxNewTokens: number | null; readonly opening: string },
-): SampledAgentTurn['generation'] {
+  { finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false }: TokenSample,
+  { maxNewTokens, opening, keptTokens }: Pick<Generation, 'maxNewTokens' | 'keptTokens'> & { readonly opening: string },
+): Generation {
   return {
     finish,
     stopReason,
     usage,
     maxNewTokens,
-    keptTokens: ids.length,
+    keptTokens,
     overhang: '',
     ...(opening === '' ? {} : { opening }),
     ...(stopIsGuess ? { stopIsGuess } : {}),

@@ -13,6 +13,8 @@ export interface TurnSettings {
   /** Those that this turn may call. */
   readonly callable: readonly ToolSpec[];
   readonly stop: readonly string[];
+  /** The turn ends with its first call. For policies by token ids; a chat API has a field for it. */
+  readonly isSingle: boolean;
   /** Text that opens the turn for the policy, so that it must go on with a call. Empty if nothing does. For policies by token ids. */
   readonly prefill: string;
   /** That the agent asks for; null if it asks for none, or the run's settings hold. */
@@ -45,7 +47,15 @@ export function turnSettings(
   const seed = isTrained || settings.seed === undefined ? null : furtherSeed(settings.seed, choice);
   const wanted = seed === null ? {} : { seed };
   if (kind === 'chat')
-    return { sampling: withFields(sampling, { ...chatFields(settings, shown), ...wanted }), tools: shown, callable, stop, prefill: '', seed };
+    return {
+      sampling: withFields(sampling, { ...chatFields(settings, shown), ...wanted }),
+      tools: shown,
+      callable,
+      stop,
+      isSingle: false,
+      prefill: '',
+      seed,
+    };
   // Only an answer would be, and never a call.
   if (jsonSchema !== undefined && callable.length > 0)
     refuse(
@@ -54,17 +64,11 @@ export function turnSettings(
     );
   const guided = jsonSchema === undefined ? {} : { structured_outputs: jsonSchema === null ? { json_object: true } : { json: jsonSchema } };
   const spelling = format === 'structured' ? null : format;
-  const single =
-    parallelToolCalls || callable.length === 0
-      ? []
-      : [CLOSINGS[spelling ?? 'llama3'] ?? refuse('parallelToolCalls', 'the format of its calls has no closing tag')];
+  const isSingle = !parallelToolCalls && callable.length > 0;
   const prefill =
     toolChoice === 'auto' || toolChoice === 'none' ? '' : OPENINGS[spelling ?? 'hermes'](toolChoice === 'required' ? null : toolChoice.name);
-  return { sampling: withFields(sampling, guided), tools: shown, callable, stop: [...stop, ...single], prefill, seed };
+  return { sampling: withFields(sampling, guided), tools: shown, callable, stop, isSingle, prefill, seed };
 }
-
-/** A turn that calls one tool at a time ends with its first call. */
-const CLOSINGS: Readonly<Record<ToolCallFormat, string | null>> = { hermes: '</tool_call>', 'qwen3-coder': '</tool_call>', llama3: null };
 
 /** How a call begins; with a name, up to its arguments. */
 const OPENINGS: Readonly<Record<ToolCallFormat, (name: string | null) => string>> = {

@@ -57,7 +57,7 @@ export const tokenColumns = {
 
 /** Columns of a message that calls tools, or answers a call. */
 export const messageCalls = {
-  tool_calls: listOf(object({ id: text, name: text, arguments: text })),
+  tool_calls: listOf(object({ id: text, name: text, arguments: text }, { /** Why a malformed call could not be read. */ malformed: text })),
   tool_call_id: text,
 } as const;
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { chatBodyError, chatError } from '../../src/clients/chat-failure.ts';
 
-const context = { failure: '[POST] …', model: 'm', apiKeyVariable: 'KEY', url: 'http://host/v1', hasAnswered: true };
+const context = { failure: '[POST] …', hide: (text: string) => text, model: 'm', apiKeyVariable: 'KEY', url: 'http://host/v1', hasAnswered: true };
 const response = (status: number, body: object | string, headers = {}) => ({
   status,
   headers,

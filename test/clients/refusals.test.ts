@@ -11,7 +11,7 @@ import { loopback } from '../transport/loopback.ts';
 const { signal } = new AbortController();
 type Answer = { readonly status: number; readonly body: string };
 const response = ({ status, body }: Answer) => ({ status, headers: {}, body: Buffer.from(body) });
-const context = { failure: 'POST /x: 4xx', model: 'm', apiKeyVariable: 'KEY', url: 'http://h/v1', hasAnswered: false };
+const context = { failure: 'POST /x: 4xx', hide: (text: string) => text, model: 'm', apiKeyVariable: 'KEY', url: 'http://h/v1', hasAnswered: false };
 const role = { kind: 'endpoint', model: 'm', apiKey: 'sk-1', keyVariable: 'KEY', headers: {}, alias: null } as const;
 
 const CALLERS: Readonly<Record<string, (url: string, answer: Answer) => Promise<unknown>>> = {

@@ -85,7 +85,7 @@ describe('a request that the policy refuses', () => {
     expect([rollout.error, rollout.turns, rollout.branches.length]).toEqual([null, 1, 1]);
   });
 
-  it('because of its settings is a 400 in an evaluation, and fails the rollout where they are the run’s', async () => {
+  it('because of its settings is a 400, whoever gave them, and fails a rollout that ends so', async () => {
     const heard: unknown[] = [];
     let asked = 0;
     const refusing: ScriptedOptions = {
@@ -94,18 +94,25 @@ describe('a request that the policy refuses', () => {
         return 'yes';
       },
     };
-    const run: Run = async ({ policy }) => {
-      await ask(policy, [user('a')], { maxOutputTokens: 1 }).catch((error: unknown) => heard.push(error));
-      await ask(policy, [user('b')]);
-      return {};
-    };
-    expect((await play(run, refusing)).error).toBeNull();
-    expect(heard).toEqual([
-      expect.objectContaining({ statusCode: 400, message: "The policy's server refused the request: min_tokens must be at most max_tokens" }),
-    ]);
-    heard.length = 0;
-    expect((await play(run, refusing, { overridesSampling: true })).error).toMatchObject({ type: 'PolicyError' });
-    expect(heard).toEqual([expect.objectContaining({ statusCode: 502 })]);
+    const run =
+      (goesOn: boolean): Run =>
+      async ({ policy }) => {
+        if (!goesOn) await ask(policy, [user('before')]);
+        await ask(policy, [user('a')], { maxOutputTokens: 1 }).catch((error: unknown) => heard.push(error));
+        if (goesOn) await ask(policy, [user('b')]);
+        return {};
+      };
+    for (const overridesSampling of [false, true]) {
+      asked = 0;
+      expect((await play(run(true), refusing, { overridesSampling })).error).toBeNull();
+      asked = 1;
+      expect((await play(run(false), refusing, { overridesSampling })).error).toMatchObject({ type: 'PolicyError', source: 'policy' });
+    }
+    expect(heard).toEqual(
+      Array(4).fill(
+        expect.objectContaining({ statusCode: 400, message: "The policy's server refused the request: min_tokens must be at most max_tokens" }),
+      ),
+    );
   });
 
   it.each([

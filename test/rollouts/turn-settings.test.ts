@@ -52,10 +52,6 @@ describe('turnSettings', () => {
   });
 
   it('names what a policy has no way to do, by the key of the API', () => {
-    const single = { messages: input, tools: [{ name: 'find' }], tool_choice: { type: 'auto', disable_parallel_tool_use: true } };
-    const llama = { capabilities: { ...TOKENS, toolCalls: 'llama3' as const } };
-    expect(refused(readMessagesRequest(single), llama)).toBe('tool_choice.disable_parallel_tool_use');
-    expect(refused(asked({ parallelToolCalls: false }), llama)).toBe('parallel_tool_calls');
     expect(refused(asked({}), { capabilities: { ...TOKENS, toolCalls: null } })).toBe('tools');
     const curious = readResponsesRequest({ input, include: ['message.output_text.logprobs'] }, store);
     expect(refused(curious, { capabilities: CHAT })).toBe('include');

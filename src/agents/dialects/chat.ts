@@ -82,5 +82,8 @@ function chatUsage(turns: readonly AgentTurn[]): object {
   const { promptTokens, cachedTokens } = turns[0]!.usage;
   const completion = turns.reduce((sum, { usage }) => sum + usage.completionTokens, 0);
   const cached = cachedTokens === null ? {} : { prompt_tokens_details: { cached_tokens: cachedTokens } };
-  return { prompt_tokens: promptTokens, completion_tokens: completion, total_tokens: promptTokens + completion, ...cached };
+  const counted = turns.flatMap(({ reasoningTokens = null }) => (reasoningTokens === null ? [] : [reasoningTokens]));
+  const reasoning =
+    counted.length < turns.length ? {} : { completion_tokens_details: { reasoning_tokens: counted.reduce((sum, tokens) => sum + tokens, 0) } };
+  return { prompt_tokens: promptTokens, completion_tokens: completion, total_tokens: promptTokens + completion, ...cached, ...reasoning };
 }

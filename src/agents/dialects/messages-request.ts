@@ -2,14 +2,13 @@
 import type { Message, ToolCall } from '../../core/message.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
-import type { AgentRequest, AgentSettings, SettingKeys, ToolChoice } from '../agent-request.ts';
+import type { AgentRequest, AgentSettings, ToolChoice } from '../agent-request.ts';
 import { offer, possibleChoice, responseFormat, toolSpec } from './request-parts.ts';
 import { defined, FLAG, integerFrom, LIST, OBJECT, readOnce, refuse, RequestKeys, sampled, STRING, stringsOf } from './request-keys.ts';
 
 const IGNORED = ['metadata', 'service_tier', 'inference_geo', 'container', 'cache_control'];
 /** Thoughts are the policy's own affair. */
 const NAMED = ['thinking', 'context_management', 'speed'];
-const KEYS: Partial<SettingKeys> = { parallelToolCalls: 'tool_choice.disable_parallel_tool_use' };
 
 export function readMessagesRequest(body: unknown): AgentRequest {
   const keys = new RequestKeys(body);
@@ -32,7 +31,7 @@ export function readMessagesRequest(body: unknown): AgentRequest {
   const servers = keys.optional('mcp_servers', LIST) ?? [];
   if (servers.length > 0) unhonoured.add('mcp_servers');
   for (const name of keys.end({ ignored: IGNORED, named: NAMED })) unhonoured.add(name);
-  return { model, messages, tools, settings, keys: { ...KEYS, jsonSchema: jsonKey }, isStreamed, unhonoured: [...unhonoured] };
+  return { model, messages, tools, settings, keys: { jsonSchema: jsonKey }, isStreamed, unhonoured: [...unhonoured] };
 }
 
 /** The schema, and the key that has it: `output_format` is its name in older clients. */

@@ -78,9 +78,10 @@ function stopReason({ finish, toolCalls, stopSequence }: AgentTurn): string {
 }
 
 /** Tokens of the prompt that came from a cache are not in `input_tokens` there. */
-function writtenUsage({ usage: { promptTokens, completionTokens, cachedTokens } }: AgentTurn): object {
+function writtenUsage({ usage: { promptTokens, completionTokens, cachedTokens }, reasoningTokens }: AgentTurn): object {
   const cached = cachedTokens === null ? {} : { cache_read_input_tokens: cachedTokens };
-  return { input_tokens: promptTokens - (cachedTokens ?? 0), output_tokens: completionTokens, ...cached };
+  const thoughts = reasoningTokens === undefined ? {} : { output_tokens_details: { thinking_tokens: reasoningTokens } };
+  return { input_tokens: promptTokens - (cachedTokens ?? 0), output_tokens: completionTokens, ...cached, ...thoughts };
 }
 
 /** Clients shorten the conversation at these words. */

@@ -97,12 +97,12 @@ const DEFAULTS = {
   parallel_tool_calls: true,
 };
 
-function responsesUsage({ usage: { promptTokens, completionTokens, cachedTokens } }: AgentTurn): object {
+function responsesUsage({ usage: { promptTokens, completionTokens, cachedTokens }, reasoningTokens = 0 }: AgentTurn): object {
   return {
     input_tokens: promptTokens,
     input_tokens_details: { cached_tokens: cachedTokens ?? 0 },
     output_tokens: completionTokens,
-    output_tokens_details: { reasoning_tokens: 0 },
+    output_tokens_details: { reasoning_tokens: reasoningTokens },
     total_tokens: promptTokens + completionTokens,
   };
 }
