@@ -131,7 +131,7 @@ export class ChatTokenizer implements PolicyTokenizer {
     const before = history.map(outlinedMessage);
     const [mark = ''] = privateUseCharacters([guarded.sentinel, ...guarded.texts, ...before.map(({ content }) => content)], 1);
     const images = templateImages(guarded.messages);
-    const request = { tools: guarded.tools, variables };
+    const request = { tools: guarded.tools, variables, from: mark };
     const { messages, ids, after } = await idsAfterTurn(
       { history: before, mark, next: await this.#spelled(guarded.messages, images) },
       {

@@ -39,7 +39,7 @@ class LocalSource implements TokenizerSource {
     return this.#tokenizer.isSpecial(id);
   }
 
-  async renderTemplate({ messages, tools, variables: given, addGenerationPrompt }: TemplateRequest): Promise<readonly number[] | null> {
+  async renderTemplate({ messages, tools, variables: given, addGenerationPrompt, from }: TemplateRequest): Promise<readonly number[] | null> {
     const tokenizer = this.#tokenizer;
     if (!tokenizer.hasChatTemplate) return null;
     try {
@@ -49,10 +49,17 @@ class LocalSource implements TokenizerSource {
         continueFinalMessage: false,
         variables,
       });
-      return [...tokenizer.encode(text, { addSpecialTokens: false })];
+      const at = from === undefined ? -1 : onlyPlace(text, from);
+      return [...tokenizer.encode(at === -1 ? text : text.slice(tokenizer.cutBefore(text, at)), { addSpecialTokens: false })];
     } catch (error) {
       if (!(error instanceof TokenizerError)) throw error;
       throw new PolicyError(`The model's chat template rejected the conversation: ${error.message}`, { cause: error, status: 400 });
     }
   }
+}
+
+/** -1 unless it occurs exactly once. */
+function onlyPlace(text: string, part: string): number {
+  const at = text.indexOf(part);
+  return text.indexOf(part, at + 1) === -1 ? at : -1;
 }

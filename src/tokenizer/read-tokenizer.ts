@@ -21,6 +21,16 @@ const MS_PER_CHARACTER = 0.1;
 /** In UTF-16 units. A pattern that takes the cube of it ends within seconds, and keeping the time costs more than the text itself. */
 const SHORT_TEXT = 1000;
 
+/** The patterns of Qwen and Llama 3: each takes a time in proportion to the text's length, so nobody need keep it. */
+const LINEAR_PATTERNS: ReadonlySet<string> = new Set(
+  ['', '{1,3}'].map(
+    (digits) => String.raw`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}${digits}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+  ),
+);
+
+/** Places that are tried for a cut. */
+const MOST_CUTS = 16;
+
 /** Some 60 times the largest known vocabulary. */
 const MOST_TOKENS = 2 ** 24;
 
@@ -100,8 +110,9 @@ class LibraryTokenizer implements ModelTokenizer {
   readonly #template: ChatTemplate | null;
   readonly #withinTime: WithinTime | undefined;
   readonly #directory: string;
-  /** Its patterns take at most the cube of the text's length. */
-  readonly #isSafe: boolean;
+  /** The longest text that its patterns divide soon enough: its cube at most is taken, or a time in proportion to it. */
+  readonly #untimedLength: number;
+  readonly #cuts: readonly string[];
 
   constructor(parts: {
     readonly library: Tokenizer;
@@ -116,7 +127,8 @@ class LibraryTokenizer implements ModelTokenizer {
     this.#template = parts.template;
     this.#withinTime = parts.withinTime;
     this.#directory = parts.directory;
-    this.#isSafe = !patternsIn(parts.files.tokenizer).some((pattern) => isRiskyPattern(pattern));
+    this.#untimedLength = untimedLength(patternsIn(parts.files.tokenizer));
+    this.#cuts = cutsOf(parts.files.addedTokens);
     this.vocabularySize = parts.spellings.length;
     this.hasChatTemplate = parts.template !== null;
     const special = parts.files.addedTokens.filter((token) => token.special).map((token) => token.id);
@@ -125,7 +137,7 @@ class LibraryTokenizer implements ModelTokenizer {
 
   encode(text: string, { addSpecialTokens }: { readonly addSpecialTokens: boolean }): Int32Array {
     const encode = () => this.#library.encode(text, { add_special_tokens: addSpecialTokens }).ids;
-    if (this.#withinTime === undefined || (this.#isSafe && text.length <= SHORT_TEXT)) return Int32Array.from(encode());
+    if (this.#withinTime === undefined || text.length <= this.#untimedLength) return Int32Array.from(encode());
     const limitMs = LEAST_LIMIT_MS + Math.ceil(text.length * MS_PER_CHARACTER);
     try {
       return Int32Array.from(this.#withinTime(limitMs, encode));
@@ -136,6 +148,16 @@ class LibraryTokenizer implements ModelTokenizer {
         { cause },
       );
     }
+  }
+
+  cutBefore(text: string, at: number): number {
+    const firsts = [...new Set(this.#cuts.map((cut) => cut[0]!))];
+    let place = at + 1;
+    for (let tries = 0; tries < MOST_CUTS && place > 0; tries++) {
+      place = Math.max(0, ...firsts.map((first) => text.lastIndexOf(first, place - 1)));
+      if (this.#cuts.some((cut) => text.startsWith(cut, place))) return place;
+    }
+    return 0;
   }
 
   decode(ids: Int32Array, { skipSpecialTokens }: { readonly skipSpecialTokens: boolean }): string {
@@ -161,6 +183,23 @@ class LibraryTokenizer implements ModelTokenizer {
     }
     return this.#template.render(messages, options);
   }
+}
+
+/** -1: every text is timed. */
+function untimedLength(patterns: readonly string[]): number {
+  if (patterns.every((pattern) => LINEAR_PATTERNS.has(pattern))) return Infinity;
+  return patterns.some((pattern) => isRiskyPattern(pattern)) ? -1 : SHORT_TEXT;
+}
+
+/**
+ * Control tokens that divide every text in which they are spelled: what stands before one has no influence on the ids of what follows, and no other added token can reach over its
+ * beginning, because none has its first character inside.
+ */
+function cutsOf(addedTokens: TokenizerFiles['addedTokens']): readonly string[] {
+  const inside = new Set(addedTokens.flatMap(({ content }) => [...content.slice(1)]));
+  return addedTokens
+    .filter(({ content, special, normalized = false }) => special && normalized === false && !inside.has(content[0]!))
+    .map(({ content }) => content);
 }
 
 function joined(parts: readonly Uint8Array[]): Uint8Array {

@@ -20,6 +20,8 @@ export interface TemplateRequest {
   readonly variables?: TemplateVariables;
   /** The text ends with the opening of an assistant turn. */
   readonly addGenerationPrompt: boolean;
+  /** A text that the messages hold: the ids of what stands before it are not needed, and may be left out. @default all are needed */
+  readonly from?: string;
 }
 
 export interface TokenizerSource {

@@ -6,6 +6,8 @@ export interface ModelTokenizer {
   readonly hasChatTemplate: boolean;
   /** Spelled control tokens become control tokens, as in vLLM. */
   encode(text: string, options: { readonly addSpecialTokens: boolean }): Int32Array;
+  /** The last place up to `at` where the text may be cut without changing the ids of what follows; 0 if there is none. */
+  cutBefore(text: string, at: number): number;
   decode(ids: Int32Array, options: { readonly skipSpecialTokens: boolean }): string;
   /** The vocabulary's spelling of a token (`Ġthe`); null if the id has none. */
   spelling(id: number): string | null;

@@ -14,7 +14,7 @@ interface GenerationPrompt {
 }
 
 interface OpeningRequest extends Omit<TemplateRequest, 'addGenerationPrompt'> {
-  /** The ids of the conversation with its generation prompt. */
+  /** The ids of the conversation with its generation prompt, as rendered for the request: perhaps without its beginning. */
   readonly ids: readonly number[];
 }
 

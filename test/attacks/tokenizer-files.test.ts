@@ -56,6 +56,19 @@ describe('openTokenizer', () => {
     expect(timed > 0).toBe(isTimed);
   });
 
+  it.each([
+    ['the pattern of Qwen', [], false],
+    ['another pattern', [USUAL], true],
+  ] as const)('times a long text for %s: %#', async (_, patterns, isTimed) => {
+    using folder = new TemporaryFolder();
+    let timed = 0;
+    const counting = <T>(_limitMs: number, work: () => T): T => (timed++, work());
+    const directory = patterns.length === 0 ? NANO : writeTokenizer(folder.path, ...patterns);
+    const tokenizer = await openTokenizer(directory, { withinTime: counting });
+    tokenizer.encode('a '.repeat(1000), { addSpecialTokens: false });
+    expect(timed > 0).toBe(isTimed);
+  });
+
   it('has a limit of its own, as the engine has', { tags: 'long' }, async () => {
     expect(nodeHost.withinTime).toBe(withinTime);
     using folder = new TemporaryFolder();

@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { PolicyError } from '../../src/core/errors.ts';
 import type { Message } from '../../src/core/message.ts';
+import { LocalTokenizer } from '../../src/tokenizer/known-tokenizer.ts';
 import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
+import { openTokenizer } from '../../src/tokenizer/open-tokenizer.ts';
 import { published, writeTemplateModel } from './template-models.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-later-messages-'));
@@ -106,3 +108,24 @@ describe.each(['qwen-2-5', 'qwen-3', 'qwen-3-5', 'llama-3', 'llama-3-1', 'gemma-
     });
   },
 );
+
+it('what stands before the turn is not encoded again', async () => {
+  const directory = writeTemplateModel(folder, published('qwen-2-5'));
+  const model = await openTokenizer(directory);
+  const encoded: string[] = [];
+  const encode: typeof model.encode = (text, options) => (encoded.push(text), model.encode(text, options));
+  const counting = Object.assign(Object.create(model) as typeof model, {
+    encode,
+    renderChat: model.renderChat.bind(model),
+    cutBefore: model.cutBefore.bind(model),
+    spelling: model.spelling.bind(model),
+    isSpecial: model.isSpecial.bind(model),
+  });
+  const tokenizer = new LocalTokenizer(directory, counting);
+  const history = [user('heron '.repeat(20)), own('grey'), user('stone')];
+  await tokenizer.renderNext(history, [user('first')]);
+  encoded.length = 0;
+  await tokenizer.renderNext(history, [user('second')]);
+  expect(encoded.filter((text) => text.includes('second'))).toHaveLength(1);
+  expect(encoded.join('')).not.toContain('heron');
+});

@@ -55,6 +55,24 @@ describe.each(golden.models)('openTokenizer of $path', ({ path, encoded, decoded
 });
 
 describe('openTokenizer', () => {
+  it('cuts texts where the ids of what follows stay the same, at the last control token before a place', () => {
+    const piece = fc.oneof(
+      fc.constantFrom('<|im_start|>', '<|im_end|>', '<think>', '</think>', '<|im_', '<', ' ', '\n', "'s"),
+      fc.string({ maxLength: 5 }),
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 12 }), fc.nat(), (pieces, nat) => {
+        const text = pieces.join('');
+        const at = nat % (text.length + 1);
+        const cut = tokenizer.cutBefore(text, at);
+        const [whole, rest] = [text, text.slice(cut)].map((each) => [...tokenizer.encode(each, { addSpecialTokens: false })]);
+        expect(cut).toBe(Math.max(0, ...['<|im_start|>', '<|im_end|>', '<|endoftext|>'].map((token) => text.lastIndexOf(token, at))));
+        expect(whole!.slice(whole!.length - rest!.length)).toEqual(rest);
+      }),
+    );
+    expect(tokenizer.cutBefore(`<|im_start|>${'<'.repeat(1000)}`, 1000)).toBe(0);
+  });
+
   it('gives the library’s text for any ids, all at once or one at a time', () => {
     const library = new Tokenizer(JSON.parse(readFileSync(join(nano, 'tokenizer.json'), 'utf8')) as object, {});
     const id = fc.oneof(fc.integer({ min: 0, max: 255 }), fc.integer({ min: 0, max: 1547 }), fc.integer({ min: 1537, max: 1547 }));
