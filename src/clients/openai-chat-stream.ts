@@ -2,7 +2,6 @@
  * Chat completions as a stream of server-sent events, for servers that answer in no other way and to outlive gateways that cut silent connections. The
  * stream is read whole and becomes one completion, which is then read like any other: nothing is shown while it is written.
  */
-import type OpenAI from 'openai';
 import type { ChatCompletionChunk } from 'openai/resources/chat/completions';
 import { PolicyError } from '../core/errors.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
@@ -40,15 +39,17 @@ export function rejectsUsage({ status, body }: HttpResponse): boolean {
  * One completion of a whole stream; the plain completion of a server that ignored the request for a stream. Throws a retryable PolicyError if the stream
  * was cut, or is none.
  */
-export async function assembleChatStream(text: string, { openai, where }: { readonly openai: OpenAI; readonly where: string }): Promise<unknown> {
+export async function assembleChatStream(text: string, { where }: { readonly where: string }): Promise<unknown> {
   if (/^\s*\{/.test(text)) return JSON.parse(text);
-  const { Stream } = await import('openai/streaming');
+  const [{ OpenAI }, { Stream }] = await Promise.all([import('openai'), import('openai/streaming')]);
+  // Nothing is asked through it; without one the package would print what it cannot read.
+  const quiet = new OpenAI({ apiKey: 'none', organization: null, project: null, webhookSecret: null, logLevel: 'off', baseURL: 'http://none' });
   const assembly = new Assembly();
   try {
     const chunks = Stream.fromSSEResponse<ChatCompletionChunk>(
       new Response(text.replace(WITHOUT_DATA, '')),
       new AbortController(),
-      openai,
+      quiet,
       false,
       'events',
     );

@@ -1,6 +1,6 @@
 /**
- * A policy behind any OpenAI-compatible chat API, through the `openai` package (imported at the first request). It gives no tokens and no
- * log-probs, so it cannot be trained. The transport handles retries, deadlines, limits and sockets; the package's own are off.
+ * A policy behind any OpenAI-compatible chat API. It gives no tokens and no log-probs, so it cannot be trained. Streams are read by the `openai` package, imported at the first
+ * one; its client would take as long again as everything else that a request costs here.
  */
 import { ConfigError } from '../core/errors.ts';
 import { ChatClient, type ChatClientOptions } from './chat-client.ts';

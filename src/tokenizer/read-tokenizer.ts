@@ -196,7 +196,7 @@ function untimedLength(patterns: readonly string[]): number {
  * beginning, because none has its first character inside.
  */
 function cutsOf(addedTokens: TokenizerFiles['addedTokens']): readonly string[] {
-  const inside = new Set(addedTokens.flatMap(({ content }) => [...content.slice(1)]));
+  const inside = new Set(addedTokens.flatMap(({ content }) => content.slice(1).split('')));
   return addedTokens
     .filter(({ content, special, normalized = false }) => special && normalized === false && !inside.has(content[0]!))
     .map(({ content }) => content);

@@ -1,11 +1,9 @@
-import { OpenAI } from 'openai';
 import { describe, expect, test } from 'vitest';
 import { assembleChatStream, streamReason } from '../../src/clients/openai-chat-stream.ts';
 
-const openai = new OpenAI({ apiKey: 'none', logLevel: 'off' });
 const events = (...chunks: unknown[]) => [...chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`), 'data: [DONE]\n\n'].join('');
 const delta = (fields: object, more: object = {}) => ({ id: 'c', model: 'm', choices: [{ index: 0, delta: fields, finish_reason: null, ...more }] });
-const assemble = (text: string) => assembleChatStream(text, { openai, where: 'http://host/v1' });
+const assemble = (text: string) => assembleChatStream(text, { where: 'http://host/v1' });
 const messageOf = async (...deltas: object[]) => {
   const { choices } = (await assemble(events(...deltas.map((fields) => delta(fields)), delta({}, { finish_reason: 'stop' })))) as {
     choices: { message: unknown }[];
