@@ -1,6 +1,7 @@
 /** What an agent gets of the policy's answers, and which of them are on record. */
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
+import type { AgentGateway } from '../../src/agents/agent-gateway.ts';
 import { OpenAIChatClient } from '../../src/clients/openai-chat.ts';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
@@ -68,7 +69,19 @@ describe('an answer is on record if the agent got it', () => {
   });
 
   it.each([1, 3])('and not where its client left while %i answers were sampled', async (n) => {
-    await using gateway = await Gateway.open();
+    await using server = await Gateway.open();
+    // What is under way is sampled to its end once the server has noticed.
+    const gateway: AgentGateway = {
+      add: (session) =>
+        server.add({
+          ...session,
+          ask: (request, signal) => {
+            signal.addEventListener('abort', () => left.resolve());
+            return session.ask(request, signal);
+          },
+        }),
+      close: () => server.close(),
+    };
     let [begun, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let lost = 0;
     const waiting: Turns = async ({ messages: told }) => {
@@ -86,10 +99,7 @@ describe('an answer is on record if the agent got it', () => {
         const asking = client.chat.completions.create({ model: 'm', n, messages }, { signal: closed.signal }).catch(() => {});
         await begun.promise;
         closed.abort();
-        await asking;
-        // What is under way is sampled to its end.
-        setTimeout(left.resolve, 5);
-        await left.promise;
+        await Promise.all([asking, left.promise]);
         if (goesOn) await say(policy, asked('other'));
         return { answer: 'grey' };
       });
