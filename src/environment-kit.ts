@@ -42,6 +42,7 @@ export { splitNotices } from './data/split-notices.ts';
 export { isInside } from './files/is-inside.ts';
 export { doubtfulNotices, readGoldenAnswers } from './schemas/golden-answers.ts';
 export { holdsAnswers } from './schemas/question-row.ts';
+export { fieldsOf, isObject } from './schemas/is-object.ts';
 export { moduleFunction } from './registry/load-export.ts';
 export { AgentError, type AgentFailure } from './core/agent-error.ts';
 export { readTextFile } from './files/json-file.ts';

@@ -1,7 +1,9 @@
 /** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
 import { choiceArgument, ConfigError, flagArgument, integerArgument, numberArgument, readArguments, textArgument } from 'vf-search';
-import { type ArgumentKind, columnsArgument } from 'vf-search/environment-kit';
+import { type ArgumentKind, columnsArgument, isObject } from 'vf-search/environment-kit';
+import { PROGRAM_VARIABLES } from 'vf-search/execution';
 import { type AnswerSource, answerFileProblem } from './answer.ts';
+import { POLICY_VARIABLES } from './policy-variables.ts';
 
 /** `exact_match`: a golden answer. `judge`: the model of this role. A module that exports `reward`. A command that is run where the agent was. */
 export type RewardSource =
@@ -41,14 +43,12 @@ interface ProgramLimits {
 
 const MIB = 2 ** 20;
 const ID = /^[a-z][a-z\d]*(-[a-z\d]+)*$/;
-/** A name of a variable, of which those of the policy are ours. */
 const NAME = /^[A-Za-z_]\w*$/;
-/** Variables that the environment sets itself. */
-const OWN_VARIABLES = ['OPENAI_BASE_URL', 'OPENAI_API_KEY', 'ANTHROPIC_BASE_URL', 'ANTHROPIC_API_KEY', 'VF_MODEL', 'VF_PROGRAM', 'HOME', 'TMPDIR'];
+/** Variables that the agent gets from here. */
+const OWN_VARIABLES = [...Object.keys(POLICY_VARIABLES), ...PROGRAM_VARIABLES];
 
 const isWords = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.length > 0 && value.every((word) => typeof word === 'string' && !word.includes('\0')) && value[0] !== '';
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> => typeof value === 'object' && value !== null && !Array.isArray(value);
 const hasOnly = (value: unknown, key: string): value is Readonly<Record<string, unknown>> => isObject(value) && Object.keys(value).join() === key;
 
 const words: ArgumentKind<readonly string[]> = { expected: 'a list of words such as ["python", "my_agent.py"]; no shell reads it', accepts: isWords };

@@ -4,15 +4,8 @@ import { AgentError, type AgentFailure } from 'vf-search/environment-kit';
 import { neededFolders, openProgramFolder, type ProgramEnd, type ProgramFolder, runProgram } from 'vf-search/execution';
 import { readAnswer, withoutColours } from './answer.ts';
 import type { AgentArguments } from './arguments.ts';
+import { POLICY_VARIABLES, type PolicyAddress } from './policy-variables.ts';
 import { type AgentRow, askProgram } from './rows.ts';
-
-/** Where the program finds the policy. */
-interface PolicyAddress {
-  readonly name: string;
-  /** Ends in `/v1`. */
-  readonly baseURL: string;
-  readonly apiKey: string;
-}
 
 export interface RunAgentOptions {
   readonly args: Omit<AgentArguments, 'command' | 'reward'>;
@@ -67,17 +60,9 @@ function sandboxOf({ args }: RunAgentOptions, command: readonly string[], networ
 }
 
 function variables({ args, policy, env }: RunAgentOptions): Record<string, string> {
-  const named = Object.fromEntries(args.env.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
-  return {
-    ...basics(env),
-    ...named,
-    OPENAI_BASE_URL: policy.baseURL,
-    OPENAI_API_KEY: policy.apiKey,
-    // Anthropic's clients add /v1 themselves.
-    ANTHROPIC_BASE_URL: policy.baseURL.replace(/\/v1\/?$/, ''),
-    ANTHROPIC_API_KEY: policy.apiKey,
-    VF_MODEL: policy.name,
-  };
+  const named = args.env.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]]));
+  const own = Object.entries(POLICY_VARIABLES).map(([name, valueOf]) => [name, valueOf(policy)]);
+  return { ...basics(env), ...Object.fromEntries([...named, ...own]) };
 }
 
 function basics(env: RunAgentOptions['env']): Record<string, string> {

@@ -2,7 +2,7 @@
  * Bonuses for properties of a proposal itself, as in Absolute Zero: all are off by default, there and here. A bonus is its measure times its coefficient,
  * at most its maximum, and is added only for a proposal from which something can be learned.
  */
-import type { ArgumentKind } from 'vf-search/environment-kit';
+import { type ArgumentKind, isObject } from 'vf-search/environment-kit';
 import type { CodeMeasures } from 'vf-search/execution';
 import type { TaskRecord } from './records.ts';
 
@@ -38,7 +38,6 @@ export const bonusesArgument: ArgumentKind<BonusSettings> = {
   },
 };
 
-const isObject = (v: unknown): v is Readonly<Record<string, unknown>> => typeof v === 'object' && v !== null && !Array.isArray(v);
 const isName = (name: string): name is BonusName => (BONUS_NAMES as readonly string[]).includes(name);
 const isPositive = (v: unknown) => Number.isFinite(v) && (v as number) > 0;
 

@@ -3,7 +3,7 @@
  * says what the keys mean here, and `readCrspConfig` there reads files.
  */
 import { choiceArgument, flagArgument, integerArgument, textArgument } from 'vf-search';
-import { type ArgumentKind, suggestion } from 'vf-search/environment-kit';
+import { type ArgumentKind, fieldsOf, isObject, suggestion } from 'vf-search/environment-kit';
 import { TASK_KINDS, type TaskKind } from './records.ts';
 
 /** The complete configuration, by the names of the document. It is a document itself: `parseCrspConfig` gives the same configuration for it. */
@@ -196,12 +196,4 @@ function completed(section: Section, given: unknown): Record<string, unknown> {
 function isGiven(document: unknown, [name, ...rest]: readonly string[]): boolean {
   const fields = fieldsOf(document);
   return name === undefined || (Object.hasOwn(fields, name) && isGiven(fields[name], rest));
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return isObject(value) ? value : {};
 }

@@ -1,5 +1,6 @@
 /** Rows in upstream's columns, and as rows of the environment. */
 import { ConfigError, type Row } from 'vf-search';
+import { fieldsOf } from 'vf-search/environment-kit';
 import { type Observations, promptMessages } from './prompt.ts';
 import { goldenPages } from './pages.ts';
 
@@ -48,10 +49,6 @@ export function toVisualRow(record: Readonly<Record<string, unknown>>, where: st
 function pageList(value: unknown): (number | string)[] | null {
   if (!Array.isArray(value)) return null;
   return value.every((page) => typeof page === 'number' || typeof page === 'string') ? value : null;
-}
-
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
 }
 
 function wrong(where: string, column: string, expected: string, got: unknown): ConfigError {

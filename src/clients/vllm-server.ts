@@ -25,6 +25,8 @@ export interface VllmServerOptions {
   /** What the caller sets to name that variable, for errors: `-k`, `policy.api_key_var`. */
   readonly keySetting?: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** The engine in this process answers, which errors name. @default false: vLLM does */
+  readonly isEmbedded?: boolean;
   /** Deadline of one attempt, in milliseconds. @default 600000 */
   readonly timeoutMs?: number;
   /** Attempts after the first. @default 3 */
@@ -163,7 +165,11 @@ export class VllmServer {
 
   async #failure(method: string, path: string, response: HttpResponse, signal: AbortSignal): Promise<VfError> {
     const failure = httpErrorText(method, this.where(path), response.status, response.body, this.#endpoint.hide);
-    const error = vllmError(failure, response, { keyRemedy: this.#keyRemedy(), hide: this.#endpoint.hide });
+    const error = vllmError(failure, response, {
+      keyRemedy: this.#keyRemedy(),
+      hide: this.#endpoint.hide,
+      isEmbedded: this.#options.isEmbedded ?? false,
+    });
     if (error.status !== 404 || parseVllmError(response.body.toString('utf8'))?.param !== 'model') return error;
     const names = await this.models(signal).then(
       (models) =>
@@ -181,7 +187,7 @@ export class VllmServer {
 function vllmError(
   failure: string,
   response: HttpResponse,
-  { keyRemedy, hide }: { readonly keyRemedy: string; readonly hide: (text: string) => string },
+  { keyRemedy, hide, isEmbedded }: { readonly keyRemedy: string; readonly hide: (text: string) => string; readonly isEmbedded: boolean },
 ): PolicyError {
   const { status } = response;
   const { message = '', param = null } = parseVllmError(response.body.toString('utf8')) ?? {};
@@ -210,8 +216,9 @@ function vllmError(
   if (refused === 'key') return new PolicyKeyError(`The server rejected the API key: ${failure}. ${keyRemedy}.`, { status, endsRun: true });
   if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${failure}. Check the URL.`, { status });
   const options = statusOptions(response);
-  if (status !== 400 || message === '') return new PolicyError(`vLLM failed: ${failure}`, options);
-  return new RefusedRequestError(`vLLM failed: ${failure}`, { ...options, param, reason: hide(message).slice(0, 2000) });
+  const server = isEmbedded ? 'The embedded engine' : 'vLLM';
+  if (status !== 400 || message === '') return new PolicyError(`${server} failed: ${failure}`, options);
+  return new RefusedRequestError(`${server} refused the request: ${failure}`, { ...options, param, reason: hide(message).slice(0, 2000) });
 }
 
 /** The connection was refused, so the server has no such request. */

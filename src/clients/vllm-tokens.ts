@@ -80,7 +80,9 @@ export class VllmTokensClient implements PolicyClient {
       ...server
     } = options;
     if (baseUrls.length === 0) throw new ConfigError('baseUrls is empty. Pass the base URL of at least one vLLM server.');
-    this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...server, baseUrl, random: random.fork(i), hasReplicas: baseUrls.length > 1 }));
+    const isEmbedded = capabilities.isEmbedded ?? false;
+    const shared = { ...server, isEmbedded, hasReplicas: baseUrls.length > 1 };
+    this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...shared, baseUrl, random: random.fork(i) }));
     this.#tokenizer = tokenizer;
     this.#vllmTokenizer = new VllmTokenizer(tokenizerFacts(capabilities, hasChatTemplate));
     this.#versions = versions;

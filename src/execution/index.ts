@@ -8,4 +8,4 @@ export { ExecutionError } from '../core/errors.ts';
 export { findCommand, type FindProgramOptions } from './program/find-program.ts';
 export { openProgramFolder, type ProgramFolder, removeOldFolders } from './program/program-folder.ts';
 export { assertShowable, neededFolders, type ProgramSandbox, sandboxHasProc } from './program/program-sandbox.ts';
-export { assertSandbox, type ProgramEnd, type ProgramOptions, runProgram } from './program/run-program.ts';
+export { assertSandbox, PROGRAM_VARIABLES, type ProgramEnd, type ProgramOptions, runProgram } from './program/run-program.ts';

@@ -128,6 +128,18 @@ describe('a fault that stays', () => {
     expect(failure).toMatchObject({ status: 429, retryable: false, endsRun: true, message: expect.stringMatching(/Check its plan and billing\.$/) });
   });
 
+  it.each([
+    ['vLLM', false],
+    ['The embedded engine', true],
+  ])('is told as one of %s', async (name, isEmbedded) => {
+    const capabilities = { kind: 'tokens', maxModelLen: 2048, tokenizerHash: null, logProbsMode: 'raw', isEmbedded } as const;
+    for (const [fault, what] of [
+      [error(400, 'no'), 'refused the request: '],
+      [error(418, 'no'), 'failed: '],
+    ] as const)
+      expect((await meet([fault], { capabilities })).failure!.message).toMatch(new RegExp(`^${name} ${what}`));
+  });
+
   it('any other 400 is a PolicyError at once', async () => {
     const { failure, requests } = await meet([error(400, 'Token id 9 is out of vocabulary', 'prompt')]);
     expect(failure).toMatchObject({ name: 'PolicyError', status: 400, retryable: false, message: expect.stringContaining('out of vocabulary') });

@@ -15,11 +15,14 @@ import { openProgramFolder, type ProgramFolder } from './program-folder.ts';
 import { startError } from '../process/sandboxed-process.ts';
 import { type CagedCommand, cagedCommand, openBridge, type ProgramSandbox } from './program-sandbox.ts';
 
+/** Variables that every program gets: its folder, a folder for what it throws away, and one by which its processes are found. */
+export const PROGRAM_VARIABLES = ['HOME', 'TMPDIR', 'VF_PROGRAM'] as const;
+
 export interface ProgramOptions {
   /** A program by its absolute path, and its arguments; no shell reads them. */
   readonly command: readonly string[];
   readonly folder: ProgramFolder;
-  /** All variables that it gets, besides HOME, TMPDIR and one by which its processes are found. */
+  /** All variables that it gets, besides PROGRAM_VARIABLES. */
   readonly env: Readonly<Record<string, string>>;
   /** Its standard input. @default empty */
   readonly input?: string;
@@ -76,8 +79,12 @@ export async function runProgram(options: ProgramOptions): Promise<ProgramEnd> {
 async function runCommand({ command, args, filter, processes }: CagedCommand, options: ProgramOptions): Promise<ProgramEnd> {
   const { env, folder, input = '', graceMs = 2000, memoryBytes = 4096 * MIB, seconds = 300, signal } = options;
   if (signal.aborted) throw abortError(signal);
-  const mark = crypto.randomUUID();
-  const variables = { ...env, HOME: folder.home, TMPDIR: folder.tmp, VF_PROGRAM: mark };
+  const own: Readonly<Record<(typeof PROGRAM_VARIABLES)[number], string>> = {
+    HOME: folder.home,
+    TMPDIR: folder.tmp,
+    VF_PROGRAM: crypto.randomUUID(),
+  };
+  const variables = { ...env, ...own };
   const group = await ProcessGroup.start({
     command,
     args,
@@ -85,7 +92,7 @@ async function runCommand({ command, args, filter, processes }: CagedCommand, op
     folder: folder.home,
     output: 'pipes',
     fourth: filter,
-    mark: `VF_PROGRAM=${mark}`,
+    mark: `VF_PROGRAM=${own.VF_PROGRAM}`,
   }).catch((cause: unknown) => {
     throw new ExecutionError(`No program can be started here`, { cause, endsRun: true });
   });
