@@ -40,6 +40,7 @@ export { limoRows } from './data/limo-rows.ts';
 export { type DataRecord, loadRecords, type LoadRecordsOptions } from './data/load-records.ts';
 export { splitNotices } from './data/split-notices.ts';
 export { isInside } from './files/is-inside.ts';
+export { withoutColours } from './core/without-colours.ts';
 export { doubtfulNotices, readGoldenAnswers } from './schemas/golden-answers.ts';
 export { holdsAnswers } from './schemas/question-row.ts';
 export { fieldsOf, isObject } from './schemas/is-object.ts';

@@ -2,7 +2,7 @@
 import { constants } from 'node:fs';
 import { open, realpath } from 'node:fs/promises';
 import { isAbsolute, join, normalize } from 'node:path';
-import { isInside } from 'vf-search/environment-kit';
+import { isInside, withoutColours } from 'vf-search/environment-kit';
 
 /** `line`: the last line that is not blank. `json`: the last line that is an object with the key `answer`. */
 export type AnswerSource = 'line' | 'json' | { readonly file: string };
@@ -34,14 +34,6 @@ export async function readAnswer(source: AnswerSource, printed: Printed): Promis
   if (source === 'json') return lastObject(printed.stdout);
   return await fileAnswer(source.file, printed);
 }
-
-/** Some programs colour what they print, wherever they print it. */
-export function withoutColours(text: string): string {
-  return text.replaceAll(COLOUR, '');
-}
-
-// oxlint-disable-next-line eslint/no-control-regex -- it is what a terminal reads
-const COLOUR = /\u001B\[[\d;]*m/g;
 
 function lastLine(stdout: string): FoundAnswer | string {
   const line = withoutColours(stdout).trimEnd().split('\n').at(-1)!.trim();

@@ -2,7 +2,7 @@
 import { RewardError } from 'vf-search';
 import { AgentError, type AgentFailure } from 'vf-search/environment-kit';
 import { neededFolders, openProgramFolder, type ProgramEnd, type ProgramFolder, runProgram } from 'vf-search/execution';
-import { readAnswer, withoutColours } from './answer.ts';
+import { readAnswer } from './answer.ts';
 import type { AgentArguments } from './arguments.ts';
 import { POLICY_VARIABLES, type PolicyAddress } from './policy-variables.ts';
 import { type AgentRow, askProgram } from './rows.ts';
@@ -83,7 +83,7 @@ function failureOf({ code, signal, excess }: ProgramEnd): Failure | null {
 
 /** The message ends with the last line of stderr, and the cause has more of it. */
 function errorOf({ reason, text }: Failure, stderr: string): AgentError {
-  const said = withoutColours(stderr).trim();
+  const said = stderr.trim();
   const last = said.split('\n').at(-1)!.trim().slice(0, LAST_LINE);
   const shown = last === '' ? '' : ` The last line of its stderr: ${last}`;
   return new AgentError(`The agent ${text}${shown}`, { reason, ...(said === last ? {} : { cause: new Error(`the end of its stderr:\n${said}`) }) });

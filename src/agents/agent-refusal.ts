@@ -12,12 +12,22 @@ export class AgentRefusal extends Error {
   readonly param: string | null;
   /** What clients look for in order to act on it, such as to shorten the conversation. @default null */
   readonly code: RefusalCode | null;
+  /** What was asked is at fault, rather than the policy or the moment. */
+  readonly isOfRequest: boolean;
 
-  constructor(status: number, param: string | null, message: string, code: RefusalCode | null = null) {
+  /** @param isOfRequest @default true for a status of 4xx without a code */
+  constructor(
+    status: number,
+    param: string | null,
+    message: string,
+    code: RefusalCode | null = null,
+    isOfRequest: boolean = status < 500 && code === null,
+  ) {
     super(message);
     this.status = status;
     this.param = param;
     this.code = code;
+    this.isOfRequest = isOfRequest;
   }
 }
 

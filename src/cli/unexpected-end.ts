@@ -3,7 +3,8 @@
  * a timer. None of these is a success.
  */
 import { fileURLToPath } from 'node:url';
-import { ownCodeText, thrownPlace, type TrainingError } from '../core/errors.ts';
+import { type TrainingError } from '../core/errors.ts';
+import { ownCodeText, thrownPlace } from '../core/thrown-place.ts';
 import { moduleFault } from '../core/module-fault.ts';
 import { packageRoot } from '../data/package-root.ts';
 import { releaseLocks } from '../files/run-lock.ts';

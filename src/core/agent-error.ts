@@ -14,6 +14,6 @@ export class AgentError extends VfError {
 
 /**
  * `exit_code`: not 0. `signal`: it was killed. `no_answer`: it printed or wrote none. `no_call`: it never asked the policy. `refused`: the policy answered none of its
- * requests. `deadline`, `output`, `memory`: it passed this limit.
+ * requests. `repeats`: it sent the same request again and again. `deadline`, `output`, `memory`: it passed this limit.
  */
-export type AgentFailure = 'exit_code' | 'signal' | 'no_answer' | 'no_call' | 'refused' | 'deadline' | 'output' | 'memory';
+export type AgentFailure = 'exit_code' | 'signal' | 'no_answer' | 'no_call' | 'refused' | 'repeats' | 'deadline' | 'output' | 'memory';

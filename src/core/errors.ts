@@ -256,20 +256,6 @@ export function causeText(thrown: unknown): string {
   return causes.length === 0 ? first : `${first} (${causes.join('; ')})`;
 }
 
-/** The error that the user's own code threw, and the line that threw it: `TypeError: no rows (at take (/home/me/source.ts:12:5))`. */
-export function ownCodeText(thrown: unknown): string {
-  if (!(thrown instanceof Error)) return thrownText(thrown);
-  const place = thrownPlace(thrown.stack);
-  return `${thrown.name}: ${thrown.message}${place === null ? '' : ` (${place})`}`;
-}
-
-/** `at take (/home/me/source.ts:12:5)`: the place where the innermost error of a stack trace was thrown; null if it does not say. */
-export function thrownPlace(stack: string | undefined): string | null {
-  const place = /^[ \t]+(at .*)$/m.exec(stack?.split('\ncaused by ').at(-1) ?? '')?.[1];
-  // The loader marks modules that it compiled by a query.
-  return place === undefined ? null : place.replace(/\?[^:)]*/, '');
-}
-
 /** The stacks of an error and its causes, outermost first; null if it is not an Error. May contain secrets, as messages may. */
 export function stackTrace(error: unknown): string | null {
   const parts: string[] = [];

@@ -3,12 +3,13 @@ import { TrainingError } from './errors.ts';
 import { isModulePath } from './module-path.ts';
 
 /** @param module the name that the user gave, perhaps with its key: `./my-loss.ts (losses.mine.use)`, or an environment's id */
-export function moduleFault(text: string, module: string, cause?: unknown): TrainingError {
+export function moduleFault(text: string, module: string, cause?: unknown, failedRollouts = 0): TrainingError {
   const path = module.replace(/ \([\w.]+\)$/, '');
   return new TrainingError(text, {
     // A corrected module has another digest than the one that the run began with.
     resumeFlags: isModulePath(path) ? ['--allow-changes'] : [],
     correct: path,
+    failedRollouts,
     ...(cause === undefined ? {} : { cause }),
   });
 }

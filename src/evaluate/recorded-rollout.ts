@@ -1,11 +1,12 @@
 import type { Fork } from '../agents/fork.ts';
 import { forkOf } from '../rollouts/branch-columns.ts';
+import { type RequestFacts, requestFacts } from '../rollouts/agent-requests.ts';
 import { factsOf, reasonOf, usageOf } from '../rollouts/rollout-columns.ts';
 import { type RolloutFacts, type RolloutUsage, UNPLAYED } from '../rollouts/rollout.ts';
 import type { WireResult } from '../schemas/results.ts';
 
 /** A rollout of `results.jsonl` as the summary reads it; texts stay on disk. */
-export interface RecordedRollout extends RolloutFacts {
+export interface RecordedRollout extends RolloutFacts, RequestFacts {
   /** The reasons why metrics have no value, by name; absent if none failed. */
   readonly metricErrors?: Readonly<Record<string, string>>;
   /** The reason why the environment's clean-up failed; absent if it succeeded. */
@@ -20,8 +21,6 @@ export interface RecordedRollout extends RolloutFacts {
   readonly repeatedUsage?: RolloutUsage;
   /** Where and why its branches left others; absent if none did. */
   readonly forks?: readonly Fork[];
-  /** Keys of the agent's requests that changed nothing; absent without any. */
-  readonly unhonoured?: readonly string[];
   /** The time at which it was scored, in milliseconds since the epoch. */
   readonly endedAtMs: number;
 }
@@ -41,7 +40,7 @@ export function recordedRollout(result: WireResult): RecordedRollout {
     ...(result.ignored_stops === undefined ? {} : { ignoredStops: result.ignored_stops }),
     ...(result.repeated_usage === undefined ? {} : { repeatedUsage: usageOf(result.repeated_usage) }),
     ...(forks.length === 0 ? {} : { forks }),
-    ...(result.unhonoured === undefined ? {} : { unhonoured: result.unhonoured }),
+    ...requestFacts(result),
     endedAtMs: (timing.start_time + timing.total) * 1000,
   };
 }

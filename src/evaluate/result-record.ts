@@ -1,6 +1,7 @@
 /** A rollout as the lines of a run's files. */
 import type { Row } from '../core/dataset.ts';
 import { branchColumns, segmentColumns, toolColumns } from '../rollouts/branch-columns.ts';
+import { requestFacts } from '../rollouts/agent-requests.ts';
 import { completionMessages, wireMessage } from '../rollouts/message-columns.ts';
 import { bufferColumns, factColumns, usageColumns } from '../rollouts/rollout-columns.ts';
 import type { Rollout, RolloutTiming } from '../rollouts/rollout.ts';
@@ -62,7 +63,7 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
     scored_with: rollout.scoredWith,
     ...(rollout.tools.length === 0 ? {} : { tools: toolColumns(rollout.tools) }),
     ...(branches === null ? {} : { branches }),
-    ...(rollout.unhonoured === undefined ? {} : { unhonoured: [...rollout.unhonoured] }),
+    ...requestFacts(rollout),
     ...(rollout.metricErrors === undefined ? {} : { metric_errors: byName(rollout.metricErrors, redaction) }),
     ...countColumn('guessed_stops', rollout.generations.filter(({ stopIsGuess }) => stopIsGuess === true).length),
     ...countColumn('ignored_stops', rollout.generations.filter(({ stopWasIgnored }) => stopWasIgnored === true).length),

@@ -1,6 +1,7 @@
 /** The figures of recorded rollouts. Pure: the same rollouts in the same order give the same summary. */
 import { IMAGE_MARK } from '../core/message.ts';
 import { forkFigures } from '../rollouts/fork-figures.ts';
+import { requestFigures } from '../rollouts/request-figures.ts';
 import type { WireAskedLine } from '../schemas/asked-line.ts';
 import type { WireMessage } from '../schemas/branch-columns.ts';
 import type { WireResult } from '../schemas/results.ts';
@@ -50,6 +51,7 @@ export function figures(rollouts: readonly RecordedRollout[], options: FiguresOp
     ...reasons(failed),
     errorExamples: Object.fromEntries(failed.toReversed().map((r) => [r.error!.type, r.error!.message])),
     ...forkFigures(rollouts),
+    ...requestFigures(rollouts),
     tokens: tokenTotals(rollouts),
     prefixBreaks: failed.filter((r) => r.error!.type === 'PrefixBreakError').length,
     passAtK: passes.atK,

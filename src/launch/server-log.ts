@@ -1,6 +1,7 @@
 /** The log of a server that this run started: one file for all its starts, whose last lines appear in error messages. */
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
 import { ConfigError } from '../core/errors.ts';
+import { withoutColours } from '../core/without-colours.ts';
 import { redactUrl, secretRedactor } from '../transport/redact.ts';
 
 /** Bytes of the end that `tail` reads. */
@@ -42,7 +43,7 @@ export class ServerLog {
     const from = Math.max(this.#startedAt, size - TAIL_BYTES);
     const bytes = Buffer.alloc(Math.max(0, size - from));
     const read = readSync(this.descriptor, bytes, 0, bytes.length, from);
-    const text = this.#hide(bytes.subarray(0, read).toString('utf8'));
+    const text = this.#hide(withoutColours(bytes.subarray(0, read).toString('utf8')));
     return text
       .split(/\r?\n/)
       .filter((line) => line.trim() !== '' && !line.startsWith('=== '))

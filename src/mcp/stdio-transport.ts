@@ -8,6 +8,7 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { countText } from '../core/count-text.ts';
 import { JsonBounds, REQUEST_LIMITS } from '../core/json-bounds.ts';
+import { withoutColours } from '../core/without-colours.ts';
 import { ProcessGroup } from '../files/process-group.ts';
 
 export interface StdioOptions {
@@ -56,7 +57,7 @@ export class StdioTransport implements Transport {
     // A server that has ended takes nothing more; its end is reported by itself.
     stdin.on('error', (error) => this.onerror?.(error));
     stdout.on('data', (chunk: Buffer) => this.#take(chunk));
-    stderr.on('data', (chunk: Buffer) => (this.written = (this.written + chunk.toString('utf8')).slice(-KEPT_STDERR)));
+    stderr.on('data', (chunk: Buffer) => (this.written = withoutColours(this.written + chunk.toString('utf8')).slice(-KEPT_STDERR)));
     // What it wrote last arrives after its end, unless a process that left the group holds its outputs.
     const drained = Promise.allSettled([finished(stdout), finished(stderr)]);
     void group.ended.then(() => Promise.race([drained, sleep(END_GRACE_MS, undefined, { ref: false })])).then(() => this.#end());

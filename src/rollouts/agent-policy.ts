@@ -8,6 +8,8 @@ import type { AgentSession } from './agent-session.ts';
 
 export interface PolicyOfRollout extends Disposable {
   readonly policy: AgentPolicy;
+  /** The agent was given an address of it. */
+  readonly hasAddress: boolean;
 }
 
 /** @param gateway null where no server can run. Its addresses are closed when the result is disposed. */
@@ -16,9 +18,7 @@ export function policyOfRollout(
   { name, gateway }: { readonly name: string; readonly gateway: AgentGateway | null },
 ): PolicyOfRollout {
   const addresses: GatewayAddress[] = [];
-  const refused = (refusal: AgentRefusal) => {
-    session.refused = refusal;
-  };
+  const refused = (refusal: AgentRefusal) => session.requests.refused(refusal);
   const inRole = (role: string | null): AgentPolicy => {
     let address: GatewayAddress | null = null;
     const opened = () => {
@@ -47,6 +47,9 @@ export function policyOfRollout(
   };
   return {
     policy: inRole(null),
+    get hasAddress() {
+      return addresses.length > 0;
+    },
     [Symbol.dispose]() {
       for (const address of addresses) address.close();
     },

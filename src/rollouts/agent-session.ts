@@ -14,7 +14,9 @@ import type { Models } from '../core/model.ts';
 import type { Sampling } from '../core/sampling.ts';
 import { TokenBudget } from './token-budget.ts';
 import type { AgentNode, SampledAgentTurn, TurnSampler } from './agent-turns.ts';
+import { AgentRequests, repeatedTurns } from './agent-requests.ts';
 import { askRole } from './ask-role.ts';
+import { BusyTime } from './busy-time.ts';
 import { OpenFailures } from './open-failures.ts';
 import { watchedModels } from './watched-models.ts';
 
@@ -60,16 +62,15 @@ const NEXT = 'next';
 
 export class AgentSession {
   readonly graph = new MessageGraph<SessionTurn>();
-  /** Keys of requests that change nothing here although the agent may expect it, in order of appearance. */
-  readonly unhonoured = new Set<string>();
+  readonly requests = new AgentRequests();
   /** Of the policy at a list, by its node, and of the models. */
   readonly failures = new OpenFailures();
   /** The models, watched. */
   readonly models: Models;
+  /** When the policy was at work. */
+  readonly busy = new BusyTime();
   /** Turns that the agent got. */
   turns = 0;
-  /** The last request that was refused; null if none was. */
-  refused: AgentRefusal | null = null;
   readonly #options: AgentSessionOptions;
   readonly #stopped = new AbortController();
   readonly #budget: TokenBudget;
@@ -94,16 +95,17 @@ export class AgentSession {
   /**
    * Answers a request, `settings.n` times: with all answers, or with none if one of them fails. A list that was asked before under the same settings is a repeat and gets the same
    * answers, also when a budget is spent, unless its conversation has gone on, or somebody is waiting for them now. An answer is on record once somebody got it.
-   * Throws AgentRefusal for a request that cannot be honoured, and once the rollout has ended.
+   * Throws AgentRefusal for a request that cannot be honoured or is repeated too often, and once the rollout has ended.
    * @param signal of the connection; the turn is sampled to its end even if it aborts, because a client asks again
    */
   async ask(request: AgentRequest, signal: AbortSignal, role: string | null = null): Promise<readonly AgentTurn[]> {
     this.#assertOpen();
+    this.requests.lastModel = request.model;
     const model = Object.hasOwn(this.models, request.model) ? this.models[request.model]! : null;
     try {
       return await (model === null ? this.#askPolicy(request, signal, role) : untilAborted(askRole(model, request, this.#stopped.signal), signal));
     } catch (error) {
-      if (error instanceof AgentRefusal) this.refused = error;
+      if (error instanceof AgentRefusal) this.requests.refused(error);
       throw error;
     }
   }
@@ -133,13 +135,14 @@ export class AgentSession {
   }
 
   async #askPolicy(request: AgentRequest, signal: AbortSignal, role: string | null): Promise<readonly AgentTurn[]> {
-    for (const key of [...request.unhonoured, ...this.#overridden(request.settings)]) this.unhonoured.add(key);
+    for (const key of [...request.unhonoured, ...this.#overridden(request.settings)]) this.requests.unhonoured.add(key);
     const since = this.failures.now();
     const node = this.graph.place(request.messages, request.tools, role);
     const { n = 1 } = request.settings;
-    const taken = repeats(node, request).slice(0, n);
+    const taken = repeatedTurns(node, request).slice(0, n);
     const fresh = n - taken.length;
     if (fresh > 0) this.#assertLeft(fresh);
+    else if (taken.every(({ turn }) => turn!.answer !== null)) this.requests.repeated(node);
     for (let i = 0; i < fresh; i++) taken.push(this.#begin(node, { request, role }));
     const turns = taken.toSorted((a, b) => a.ordinal - b.ordinal).map(({ turn }) => turn!);
     for (const turn of turns) turn.waiting += 1;
@@ -147,6 +150,7 @@ export class AgentSession {
       const answers = await untilAborted(Promise.all(turns.map(({ sampled }) => sampled)), signal);
       for (const asked of [node, NEXT]) this.failures.answered(asked, since);
       for (const [i, turn] of turns.entries()) this.#heard(turn, answers[i]!);
+      if (fresh > 0) this.requests.wentOn();
       if (fresh > 0 && this.#spent !== null && since > this.#spent.at) this.#spent = null;
       return answers;
     } finally {
@@ -194,7 +198,7 @@ export class AgentSession {
       ended: Infinity,
     };
     const place = this.graph.addTurn(node, turn);
-    turn.sampled = this.#sample(place);
+    turn.sampled = this.busy.during(this.#sample(place));
     // A request whose connection is gone is nobody's to catch.
     turn.sampled.catch(() => {});
     return place;
@@ -282,12 +286,6 @@ function choiceOf({ turns }: AgentNode, settings: AgentSettings): number {
   return choice;
 }
 
-/** The turns that answer the same request for another connection, which is gone or has its answer. Another limit or seed asks for another answer. */
-function repeats(node: AgentNode, { settings }: AgentRequest): AgentNode[] {
-  const asked = canonicalJson(settings);
-  return node.turns.filter(({ isLeaf, turn }) => isLeaf && turn!.waiting === 0 && canonicalJson(turn!.request.settings) === asked);
-}
-
 function refusalAfter(stop: StopCondition): AgentRefusal {
-  return new AgentRefusal(400, null, `The rollout has ended (${stop}), so the policy answers no further request of it.`);
+  return new AgentRefusal(400, null, `The rollout has ended (${stop}), so the policy answers no further request of it.`, null, false);
 }

@@ -5,7 +5,7 @@
 import type { AgentGateway } from '../agents/agent-gateway.ts';
 import { AgentRefusal } from '../agents/agent-refusal.ts';
 import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/policy-client.ts';
-import { untilAborted } from '../core/abort.ts';
+import { eitherSignal, untilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
 import type { AgentResult, Environment } from '../core/environment.ts';
 import { AgentError } from '../core/agent-error.ts';
@@ -97,19 +97,21 @@ async function playAsking<R extends Row>(options: PlayAgentOptions<R>, asked: As
   });
   const finished = (own: Recorder) => {
     own.branches = branchesOf(session);
-    own.unhonoured = [...session.unhonoured];
+    own.requests = session.requests.facts;
+    own.policyMs = session.busy.ms;
     return own.finish(asked.lease.policy, models?.asked ?? []);
   };
   onOpen?.(() => finished(Object.assign(new Recorder(row.prompt, environment.turnFormat, 'environment'), { stop: session.spent ?? 'open' })));
-  const failing = { session, record, environment, capabilities: asked.capabilities, signal };
+  const failing = { session, record, environment, capabilities: asked.capabilities, policy: asked.lease.policy.model, signal };
   try {
+    using either = eitherSignal(signal, session.requests.looped);
     using open = policyOfRollout(session, { name: asked.lease.policy.model, gateway: asked.gateway });
-    const playing = environment.play!(row, { random, models: session.models, policy: open.policy, signal });
-    const { segments, state, stop = 'completed' } = checked(environment.id, await untilAborted(playing, signal));
+    const playing = environment.play!(row, { random, models: session.models, policy: open.policy, signal: either.signal });
+    const { segments, state, stop = 'completed' } = checked(environment.id, await untilAborted(playing, either.signal));
     record.state = state;
     record.stop = session.spent ?? stop;
     if (segments !== undefined) record.scored = segments;
-    if (!failOfPart(failing) && session.turns === 0) failed(neverAnswered(environment.id, session), failing);
+    if (!failOfPart(failing) && session.turns === 0) failed(neverAnswered(session, asked.lease.policy.model, open.hasAddress), failing);
   } catch (error) {
     failed(error, failing);
   }
@@ -122,6 +124,8 @@ interface Failing {
   readonly record: Recorder;
   readonly environment: Pick<Environment, 'failures'>;
   readonly capabilities: PolicyCapabilities;
+  /** Its name. */
+  readonly policy: string;
   readonly signal: AbortSignal;
 }
 
@@ -136,25 +140,33 @@ function failed(error: unknown, failing: Failing): void {
     return;
   }
   // Where nothing that it asked could be honoured, the policy or the settings are at fault.
-  const isRefused = session.turns === 0 && session.refused !== null;
-  if (environment.failures !== 'score' || isRefused) return record.fail(error, signal);
+  const isRefused = session.turns === 0 && session.requests.lastRefused !== null;
+  if (isRefused)
+    return record.fail(error instanceof AgentError && error.reason === 'refused' ? error : refusedError(session, failing.policy, error), signal);
+  if (environment.failures !== 'score') return record.fail(error, signal);
   record.state = { failure: thrownText(error) };
   record.stop = 'agent_failed';
 }
 
-function neverAnswered(id: string, { refused, wasAsked }: AgentSession): AgentError {
-  if (refused !== null)
-    return new AgentError(`The agent of ${id} got no answer from the policy. Its last request was refused: ${refused.message}`, {
-      reason: 'refused',
-    });
-  if (wasAsked)
-    return new AgentError(
-      `The agent of ${id} got no answer from the policy: it closed each connection before the answer was there. Give its client more time.`,
-      { reason: 'refused' },
-    );
-  return new AgentError(`The agent of ${id} ended without asking the policy. Give it policy.languageModel(), or policy.baseURL and policy.apiKey.`, {
-    reason: 'no_call',
-  });
+/** @param policy its name */
+function neverAnswered({ requests, wasAsked }: AgentSession, policy: string, hasAddress: boolean): AgentError {
+  if (requests.lastRefused !== null || wasAsked) return refusedError({ requests }, policy);
+  const remedy = hasAddress
+    ? 'A program must read the address from OPENAI_BASE_URL or ANTHROPIC_BASE_URL, the key from OPENAI_API_KEY or ANTHROPIC_API_KEY and the model from VF_MODEL, all in its environment; a client in your code takes policy.baseURL and policy.apiKey.'
+    : 'Give it policy.languageModel(), or policy.baseURL and policy.apiKey.';
+  return new AgentError(`The agent ended without asking the policy. ${remedy}`, { reason: 'no_call' });
+}
+
+/** @param thrown what the agent made of it */
+function refusedError({ requests: { lastRefused, lastModel } }: Pick<AgentSession, 'requests'>, policy: string, thrown?: unknown): AgentError {
+  const other =
+    lastModel === null || lastModel === policy ? '' : ` It asked for ${lastModel}; the policy's name is policy.name, for a program VF_MODEL.`;
+  const why =
+    lastRefused === null
+      ? ': it closed each connection before the answer was there. Give its client more time.'
+      : `. Its last request was refused: ${lastRefused.message}${other}`;
+  const cause = thrown === undefined ? {} : { cause: thrown };
+  return new AgentError(`The agent got no answer from the policy${why}`, { reason: 'refused', ...cause });
 }
 
 /** False for a failure of what the agent depends on: a program that cannot be started, a judge, a search, a setting. It is never a reward of 0. */

@@ -6,6 +6,7 @@ import type { StopCondition, TurnFormat } from '../core/environment.ts';
 import { CancelledError, PromptTooLongError, UnplayedError } from '../core/errors.ts';
 import type { AskedRecord } from '../core/model.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
+import type { RequestFacts } from './agent-requests.ts';
 import { checkedTurnReward } from './checked-turn-reward.ts';
 import type { EpisodeEvent } from './episode-event.ts';
 import { type Branch, type Generation, type Played, type RolloutPhase, rolloutError } from './rollout.ts';
@@ -27,8 +28,9 @@ export class Recorder {
   programTurns: number | null = null;
   /** The branches of an agent that asked the policy; null for an episode, which is one. */
   branches: readonly Branch[] | null = null;
-  /** Keys of the agent's requests that changed nothing. */
-  unhonoured: readonly string[] = [];
+  requests: RequestFacts = {};
+  /** The part of the agent's time in which it waited for the policy. */
+  policyMs = 0;
   /** The events, for the trace; null if none is kept. */
   events: EpisodeEvent[] | null = null;
   readonly #startedAtMs = Date.now();
@@ -121,7 +123,7 @@ export class Recorder {
       error: this.#error,
       cleanUpError: this.#cleanUpError,
       asked,
-      ...(this.unhonoured.length === 0 ? {} : { unhonoured: this.unhonoured }),
+      ...this.requests,
       // A copy, because an abandoned episode may still report.
       ...(this.events === null ? {} : { events: [...this.events] }),
       isTruncated: stop === 'prompt_too_long' || stop === 'max_total_completion_tokens_reached' || generations.some((g) => g.finish === 'length'),
@@ -130,8 +132,8 @@ export class Recorder {
       timing: {
         startedAtMs: this.#startedAtMs,
         setupMs: spent['setup'] ?? 0,
-        generationMs: spent['generation'] ?? 0,
-        environmentMs: spent['environment'] ?? 0,
+        generationMs: (spent['generation'] ?? 0) + this.policyMs,
+        environmentMs: Math.max(0, (spent['environment'] ?? 0) - this.policyMs),
         scoringMs: 0,
       },
     };

@@ -23,6 +23,8 @@ import type { AskedRecord } from '../core/model.ts';
 import type { Score, TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
+import { withoutColours } from '../core/without-colours.ts';
+import type { RequestFacts } from './agent-requests.ts';
 import type { EpisodeEvent } from './episode-event.ts';
 
 export type RolloutPhase = 'lease' | 'setup' | 'prompt' | 'generation' | 'environment' | 'scoring';
@@ -150,7 +152,7 @@ export interface Branch {
 }
 
 /** The record of one episode. */
-export interface Rollout<R extends Row = Row> extends RolloutFacts {
+export interface Rollout<R extends Row = Row> extends RolloutFacts, RequestFacts {
   readonly row: R;
   /** The episode's prompt; the row's own if the episode never started. */
   readonly prompt: readonly Message[];
@@ -172,8 +174,6 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly events?: readonly EpisodeEvent[];
   readonly generations: readonly Generation[];
   readonly state: Readonly<Record<string, unknown>>;
-  /** Keys of an agent's requests that changed nothing although the agent may expect it, such as `reasoning.effort`. @default none */
-  readonly unhonoured?: readonly string[];
   /** Number of observations that were cut, of which only the head was kept. */
   readonly cutObservations: number;
   /** The state of the rollout when its episode had ended, which a failure of its rewards hides; absent if it was not to be scored. */
@@ -217,13 +217,13 @@ export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError 
   const stack = stackTrace(error);
   return {
     type: isJudges ? FOREIGN.model : error instanceof VfError || (source === 'policy' && isBug(error)) ? error.name : FOREIGN[source],
-    message: thrownText(error),
-    chain: describeError(error),
+    message: withoutColours(thrownText(error)),
+    chain: withoutColours(describeError(error)),
     phase,
     source,
     ...(model instanceof ModelError || model instanceof AgentError ? { reason: model.reason } : {}),
     retryable: error instanceof VfError && error.retryable,
-    ...(stack === null ? {} : { stack }),
+    ...(stack === null ? {} : { stack: withoutColours(stack) }),
     ...(error instanceof VfError && error.isRetriedOut ? { isRetriedOut: true } : {}),
     ...(error instanceof VfError && error.endsRun ? { endsRun: true } : {}),
     ...(error instanceof VfError && error.isOfCode ? { isOfCode: true } : {}),

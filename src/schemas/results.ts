@@ -105,6 +105,10 @@ export const ResultSchema = object(
     branches: listOf(branchColumns),
     /** Keys of an agent's requests that changed nothing although the agent may expect it, such as `reasoning.effort`. */
     unhonoured: listOf(text),
+    /** Requests of an agent that were the same as an earlier one and got its answer; absent without any. */
+    repeats: count,
+    /** Requests of an agent that could not be honoured, and what the first of them was told; absent without any. */
+    refused: object({ count, first: text }),
     /** The reasons why metrics are null, by name; the rollout counts all the same. */
     metric_errors: byName(text),
     /** The reason why the episode's clean-up failed; the rollout counts all the same. */

@@ -48,6 +48,13 @@ export interface ForkFigures {
   readonly kinds: Readonly<Record<string, { readonly count: number; readonly example: string }>>;
 }
 
+interface RequestFigures {
+  /** Recorded rollouts with such a request. */
+  readonly rollouts: number;
+  /** Number of such requests. */
+  readonly count: number;
+}
+
 /** The figures of a run, as `vf-eval --json` prints them, with names in camelCase. */
 export interface Summary {
   /** The run's name for people; absent if it has none. */
@@ -98,6 +105,10 @@ export interface Summary {
   readonly prefixBreaks: number;
   /** Where conversations of agents left what had been said, so that one rollout became several sequences; absent if none did. */
   readonly forks?: ForkFigures;
+  /** Requests of agents that were the same as an earlier one and got its answer; absent without any. */
+  readonly repeats?: RequestFigures;
+  /** Requests of agents that could not be honoured, with what the first of them was told; absent without any. */
+  readonly refused?: RequestFigures & { readonly first: string };
   /** Costs and times of the models other than the policy, by role; absent if none was called. */
   readonly roles?: Readonly<Record<string, RoleStats>>;
   /** In US dollars; absent if every model runs in this process. */

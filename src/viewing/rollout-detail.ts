@@ -146,11 +146,18 @@ function factsOfRollout(record: Fields, { isUnpaid }: Pick<TableFigures, 'isUnpa
     'guessed stops': record['guessed_stops'],
     'ignored stops': record['ignored_stops'],
     'cut observations': record['cut_observations'] === 0 ? null : record['cut_observations'],
+    'repeated requests': record['repeats'],
+    'refused requests': refusedText(fieldsOf(record['refused'])),
     'error of the clean-up': record['clean_up_error'],
     'tools offered': listOf(record['tools'])
       .map((tool) => textOf(fieldsOf(tool)['name']))
       .join(', '),
   });
+}
+
+/** `2; the first: …`; null without any. */
+function refusedText({ count, first }: Fields): string | null {
+  return numberOf(count) === null ? null : `${String(count)}; the first: ${textOf(first) ?? ''}`;
 }
 
 /** Null if the rollout has none. They are next to the turns too, unless several turns are one message. */

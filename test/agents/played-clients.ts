@@ -90,7 +90,7 @@ export async function playRun({ exchanges }: RecordedRun): Promise<PlayedRun> {
     const text = generations.map((generation) => numbers.get(generation)!.join('=')).join(' ');
     return fork === null ? text : `${fork.kind}@${fork.at}: ${text}`;
   });
-  return { branches, unhonoured: [...session.unhonoured] };
+  return { branches, unhonoured: [...session.requests.unhonoured] };
 }
 
 const USAGE = { promptTokens: 1, completionTokens: 1, cachedTokens: null };

@@ -157,6 +157,32 @@ describe('the failure of the policy', () => {
 describe('a request that is refused', () => {
   const json = { responseFormat: { type: 'json' } };
 
+  it('is named where the agent failed of it, whatever its own error says', async () => {
+    await using gateway = await Gateway.open();
+    const failing = agent(async ({ policy }) => {
+      const answer = await fetch(`${policy.baseURL}/chat/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${policy.apiKey}` },
+        body: JSON.stringify({
+          model: 'gpt-4o',
+          messages: [{ role: 'user', content: 'a' }],
+          parallel_tool_calls: true,
+          top_logprobs: 21,
+          logprobs: true,
+        }),
+      });
+      throw new Error(`HTTP ${answer.status}`);
+    });
+    const { error, refused } = await play(failing, echo, { gateway });
+    expect(error).toMatchObject({
+      type: 'AgentError',
+      reason: 'refused',
+      message: expect.stringMatching(/^The agent got no answer from the policy\. Its last request was refused: top_logprobs/),
+    });
+    expect(error!.chain).toContain('HTTP 400');
+    expect(refused).toMatchObject({ count: 1 });
+  });
+
   it('costs no turn, and a rollout in which nothing else was asked has failed, with the reason', async () => {
     const careless = (goesOn: boolean, more: Partial<AgentOptions<Row>> = {}) =>
       agent(

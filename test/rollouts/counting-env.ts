@@ -16,6 +16,8 @@ interface CountingOptions {
   readonly traces?: boolean;
   /** Rewards of the turns, by their number from 1. */
   readonly turnRewards?: Readonly<Record<number, number>>;
+  /** Called at the start of an episode, to fail. */
+  readonly onStart?: () => void;
   /** Called in place of answering, to fail or to wait. */
   readonly onStep?: (kept: string, row: Row, signal: AbortSignal) => Promise<void> | void;
 }
@@ -48,6 +50,7 @@ export class CountingEnv extends MultiTurnEnv<Row, CountingState> {
   }
 
   protected setupState(row: Row, _options: EpisodeOptions): CountingState {
+    this.#options.onStart?.();
     return { turns: 0, row };
   }
 

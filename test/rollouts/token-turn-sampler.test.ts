@@ -141,7 +141,7 @@ describe('a request that the policy refuses', () => {
     const { error } = await play(run, { turns: ['one'] });
     expect(error).toMatchObject({ type: 'AgentError', reason: 'refused' });
     expect(error!.message).toBe(
-      'The agent of agent got no answer from the policy. Its last request was refused: toolChoice cannot be honoured: the request offers no tool.',
+      'The agent got no answer from the policy. Its last request was refused: toolChoice cannot be honoured: the request offers no tool.',
     );
     await using gateway = await Gateway.open();
     const overHttp: Run = async ({ policy }) => {

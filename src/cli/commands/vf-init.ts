@@ -26,7 +26,7 @@ export const vfInit = defineCommand({
   arguments: { id: argument('its name: lower-case words joined by hyphens') },
   options: table({
     tools: flag('write a chat environment with a native tool; by default the model writes its searches as <search> tags'),
-    agent: oneOf(AGENT_KINDS, 'write an agent of this framework, or command for a program in Python, whose model is the policy'),
+    agent: oneOf(AGENT_KINDS, `write an agent whose model is the policy: ${AGENT_KINDS.slice(0, -1).join(', ')}, or command for a program in Python`),
     dir: folder('folder of the environments', { default: 'environments' }),
   }),
   examples: [

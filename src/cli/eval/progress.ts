@@ -3,7 +3,7 @@
  * of this file make the text.
  */
 import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluation-options.ts';
-import { thrownPlace } from '../../core/errors.ts';
+import { thrownPlace } from '../../core/thrown-place.ts';
 import { barLine, LiveBlock } from '../live-block.ts';
 import { countText, durationText, meanText, plural } from '../../reports/text/number-text.ts';
 import { transportSettings } from '../../transport/transport-settings.ts';

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { abortError, onAbort } from '../../core/abort.ts';
 import { countText } from '../../core/count-text.ts';
 import { ExecutionError } from '../../core/errors.ts';
+import { withoutColours } from '../../core/without-colours.ts';
 import { type GroupEnd, ProcessGroup } from '../../files/process-group.ts';
 import { watchJob } from '../process/job-watch.ts';
 import { assertProgram } from './find-program.ts';
@@ -45,7 +46,7 @@ export interface ProgramEnd extends GroupEnd {
   /** Why it was ended before it ended itself; null if it did. */
   readonly excess: null | { readonly reason: 'deadline' | 'output' | 'memory'; readonly detail: string };
   readonly stdout: string;
-  /** The last 4,000 characters of stderr. It is longer only where a secret would be cut. Each secret reads `[hidden]`. */
+  /** The last 4,000 characters of stderr, without colours. It is longer only where a secret would be cut. Each secret reads `[hidden]`. */
   readonly stderr: string;
 }
 
@@ -154,7 +155,7 @@ function collect(
     tail = (tail + decoder.write(piece)).slice(-tailLength);
   });
   const closed = Promise.all([stdout, stderr].map((stream) => new Promise<void>((resolve) => stream.once('close', () => resolve()))));
-  return { closed, excess, stdout: () => Buffer.concat(kept).toString('utf8'), stderr: () => endWithout(secrets, tail) };
+  return { closed, excess, stdout: () => Buffer.concat(kept).toString('utf8'), stderr: () => endWithout(secrets, withoutColours(tail)) };
 }
 
 /** The last 4,000 characters with each secret replaced. A secret that begins before them is kept whole, because half of it would not be recognised. */

@@ -41,7 +41,10 @@ export function nextCommands(summary: Summary, { envId, words, policy, laptopMod
   if (!summary.complete) return [{ why: 'continue this run', command: continueCommand(summary, words) }];
   const { finished, errored } = summary.rollouts;
   if (errored > 0) {
-    const why = isEvery(summary, UNPLAYED) ? 'play the rollouts that had no room, once the window is larger' : 'retry the failed rollouts';
+    const mayPass = Object.keys(summary.errors).some((type) => OF_MOMENT.includes(type));
+    const why = isEvery(summary, UNPLAYED)
+      ? 'play the rollouts that had no room, once the window is larger'
+      : `${mayPass ? '' : 'correct what failed, then '}play the failed rollouts again`;
     return [...scoreAgain(summary, envId, words), { why, command: resumeCommand(words, summary.directory) }];
   }
   if (finished === 0) return [];
@@ -56,6 +59,9 @@ export function nextCommands(summary: Summary, { envId, words, policy, laptopMod
   }
   return [];
 }
+
+/** Errors of servers and of deadlines, which another attempt may not meet. */
+const OF_MOMENT: readonly string[] = ['PolicyError', 'NumericPolicyError', 'RetrievalError', 'ToolError', 'ModelError', 'TimeoutError'];
 
 /** Scores the failed rollouts again if a reward failed in each of them: they need not be played again. */
 function scoreAgain({ errors, directory }: Pick<Summary, 'errors' | 'directory'>, envId: string, words: readonly string[]): NextCommand[] {

@@ -7,6 +7,7 @@ import { Report, type ReportView } from '../text/report.ts';
 import { clip, escapeControls } from '../text/terminal-text.ts';
 import { costText } from './cost-text.ts';
 import { forksText } from './forks-text.ts';
+import { refusedText, repeatsText } from './requests-text.ts';
 import { renderTranscript } from './render-transcript.ts';
 import { roleStatsText } from './role-stats-text.ts';
 
@@ -112,6 +113,8 @@ function addRollouts(report: Report, summary: Summary): void {
   const cut = truncated === null || truncated.value === 0 ? '' : `; ${percent(truncated.value)} cut short by a length limit`;
   report.line('ended by', `${tallyText(summary.stopConditions)}${cut}`);
   if (summary.forks !== undefined) report.line('forks', clipEnds(forksText(summary.forks), 400), 'yellow');
+  if (summary.repeats !== undefined) report.line('repeats', repeatsText(summary.repeats), 'yellow');
+  if (summary.refused !== undefined) report.line('refused', clipEnds(refusedText(summary.refused), 400), 'yellow');
   const cached = tokens.cached === null ? '' : `, ${countText(tokens.cached)} from the cache`;
   const perRollout = tokens.outputPerRollout === null ? '' : `, ${countText(tokens.outputPerRollout)} written per rollout`;
   // The tokens of a program's own models are not counted.

@@ -4,6 +4,7 @@ import { codeBlock, escaped, scalar } from '../text/card-text.ts';
 import { countText, intervalText, meanText, plural } from '../text/number-text.ts';
 import { costText } from './cost-text.ts';
 import { forksText } from './forks-text.ts';
+import { refusedText, repeatsText } from './requests-text.ts';
 import { escapeControls } from '../text/terminal-text.ts';
 import type { RunFacts } from './describe-run.ts';
 
@@ -37,6 +38,8 @@ export function resultsCard({ summary, facts, packageVersion, command, files }: 
     '',
     `${plural(rollouts.finished, 'rollout')} finished${failed}. ${countText(tokens.input)} tokens were read, ${countText(tokens.output)} written.` +
       (summary.cost === undefined ? '' : ` Cost: ${escaped(costText({ ...summary.cost, limit: null }))}.`),
+    ...(summary.repeats === undefined ? [] : ['', `Repeats: ${repeatsText(summary.repeats)}.`]),
+    ...(summary.refused === undefined ? [] : ['', `Refused: ${escaped(escapeControls(refusedText(summary.refused)))}`]),
     ...(summary.forks === undefined ? [] : ['', `Forks: ${escaped(escapeControls(forksText(summary.forks)))}.`]),
     ...summary.notices.flatMap((notice) => ['', `Note: ${escaped(notice)}`]),
     '',

@@ -144,10 +144,7 @@ export class RolloutSession {
 
 /** An agent elsewhere has an address and no `policy`; the environment that stands for it has no name that anybody gave it. */
 function worded(error: Played['error']): Played['error'] {
-  if (error?.reason !== 'no_call' && error?.reason !== 'refused') return error;
-  const message =
-    error.reason === 'refused'
-      ? error.message.replace(/^The agent of \S+/, 'The agent')
-      : 'No agent asked the policy in this session. Give it base_url, or api_key where a tool takes no path.';
+  if (error?.reason !== 'no_call') return error;
+  const message = 'No agent asked the policy in this session. Give it base_url, or api_key where a tool takes no path.';
   return { ...error, message, chain: message };
 }

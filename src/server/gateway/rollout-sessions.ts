@@ -105,9 +105,12 @@ export class RolloutSessions {
     const status = isOpen ? 'open' : 'ended';
     if (rollout === null) return { session_id: id, status, rollout };
     const columns = samplingColumns({ ...sampling, maxTokens });
+    const { repeats, refused } = rollout;
     return {
       session_id: id,
       status,
+      ...(repeats === undefined ? {} : { repeats }),
+      ...(refused === undefined ? {} : { refused: { ...refused, first: redact(refused.first) } }),
       rollout: servedRollout(rollout, { capabilities: client.capabilities, sampling: columns, redact, withMessages: true }),
     };
   }

@@ -3,7 +3,8 @@
  * module, the rollout and the shape that is wanted: an advantage at the wrong rollout would train without an error.
  */
 import { namesIn } from '../../files/if-there.ts';
-import { ConfigError, ownCodeText, RewardError, VfError } from '../../core/errors.ts';
+import { ConfigError, RewardError, VfError } from '../../core/errors.ts';
+import { ownCodeText } from '../../core/thrown-place.ts';
 import { unknownKeyProblem } from '../../core/option-spelling.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';

@@ -3,7 +3,8 @@
  * methods ends the run, and no checkpoint of that step is written.
  */
 import { untilAborted } from '../../core/abort.ts';
-import { ownCodeText, TimeoutError, TrainingError } from '../../core/errors.ts';
+import { TimeoutError, TrainingError } from '../../core/errors.ts';
+import { ownCodeText } from '../../core/thrown-place.ts';
 import { moduleFault } from '../../core/module-fault.ts';
 import { namesIn } from '../../files/if-there.ts';
 import { deadlineOf } from '../../rollouts/deadline.ts';

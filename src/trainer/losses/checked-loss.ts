@@ -1,7 +1,8 @@
 /** A loss of a user's module, which no compiler has checked. A missing part, a wrong result or an error of its own becomes one line that names the module. */
 import { suggestion } from '../../core/closest-name.ts';
 import { unknownKeyProblem } from '../../core/option-spelling.ts';
-import { ConfigError, ownCodeText, VfError } from '../../core/errors.ts';
+import { ConfigError, VfError } from '../../core/errors.ts';
+import { ownCodeText } from '../../core/thrown-place.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import type { LossContext, LossFactory } from './registry.ts';
 import { assertNotAsync, moduleFault } from '../../core/module-fault.ts';

@@ -5,7 +5,8 @@
 import { suggestion } from '../../core/closest-name.ts';
 import { onAbort } from '../../core/abort.ts';
 import { repeatedIdText, rowProblem } from '../../core/dataset.ts';
-import { CancelledError, ConfigError, ownCodeText, RewardError, VfError } from '../../core/errors.ts';
+import { CancelledError, ConfigError, RewardError, VfError } from '../../core/errors.ts';
+import { ownCodeText } from '../../core/thrown-place.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { moduleFault, stoppingFault } from '../../core/module-fault.ts';
 import { checkedState } from '../credit/checked-state.ts';

@@ -1,11 +1,13 @@
 /** Kinds of failed rollouts, which determine what is sampled again, and the messages about them. */
 import { TrainingError } from '../../core/errors.ts';
+import { thrownPlace } from '../../core/thrown-place.ts';
+import { moduleFault } from '../../core/module-fault.ts';
 import { BUGS, type RolloutError } from '../../rollouts/rollout.ts';
 import type { TrainingEvent } from '../training-observer.ts';
 import { isUnplayed, type Trajectory } from '../trajectory.ts';
 
 /** A failure that was read from a file has no stack. */
-export type Failure = NonNullable<Trajectory['error']> & Pick<RolloutError, 'stack' | 'isOfCode'>;
+export type Failure = NonNullable<Trajectory['error']> & Pick<RolloutError, 'stack' | 'isOfCode'> & Partial<Pick<Trajectory, 'turns'>>;
 
 /** Waiting for the server does not cure a fault in the code that calls it. */
 const isClients = ({ source, type }: Failure) => source === 'policy' && BUGS.includes(type);
@@ -42,9 +44,57 @@ export function failuresIn(
   known: ReadonlyMap<string, KnownOfFailure> = new Map(),
 ): (Failure & Pick<Trajectory, 'rolloutId'>)[] {
   return [...latest.values()].flatMap((trajectory) => {
-    const { rolloutId, error } = trajectory;
-    return error === null || isUnplayed(trajectory) ? [] : { ...error, ...known.get(rolloutId), rolloutId };
+    const { rolloutId, error, turns } = trajectory;
+    return error === null || isUnplayed(trajectory) ? [] : { ...error, ...known.get(rolloutId), turns, rolloutId };
   });
+}
+
+/** What a server that is down or busy leaves in an error of code that asked it. */
+const OF_MOMENT =
+  /connect|socket|network|fetch|tim(e|ed)[ -]?out|unavailable|too many|rate limit|overloaded|busy|ECONN|EAI_|EPIPE|ENOSPC|ENOMEM|EMFILE|\b(429|5\d\d)\b/i;
+const FAULT = /^(?:caused by )?(TypeError|ReferenceError|RangeError|SyntaxError)\b/m;
+
+/**
+ * True for a failure that does not depend on the moment: a fault in the code of the environment or the agent, requests that the policy can never honour, a program that asks
+ * nothing. In the first step, in which nothing has worked before, it is also true of an agent or environment that ends before the policy's first turn.
+ */
+function isLasting({ source, type, retryable, reason, message, stack = '', turns }: Failure, isFirst: boolean): boolean {
+  if (source !== 'environment' || retryable || (type !== 'EnvironmentError' && type !== 'AgentError')) return false;
+  if (OF_MOMENT.test(message) || OF_MOMENT.test(stack.replaceAll(/^[ \t].*$/gm, ''))) return false;
+  return reason === 'no_call' || reason === 'refused' || FAULT.test(stack) || (isFirst && turns === 0);
+}
+
+/** Ids, numbers and places may differ in the same failure. */
+const kindOf = ({ type, message }: Failure) => `${type} ${message.replaceAll(/\d+/g, '0')}`;
+
+/**
+ * The error that ends the run because every rollout failed in the same way, in which further attempts would fail too; null if there is none.
+ * @param latest of all rollouts of the plan that were played, and the failed ones among them
+ * @param module path or name of the environment
+ */
+export function lastingFault(
+  plan: Placed,
+  {
+    played,
+    failures,
+    total,
+    attempt,
+  }: { readonly played: number; readonly failures: readonly Failure[]; readonly total: number; readonly attempt: number },
+  module: string,
+): TrainingError | null {
+  const [first] = failures;
+  // One rollout may have failed for its row or its text.
+  const areEnough = failures.length >= Math.min(2, total) || attempt > 1;
+  if (first === undefined || failures.length < played || !areEnough) return null;
+  const areSame = failures.every((failure) => isLasting(failure, plan.step <= 1) && kindOf(failure) === kindOf(first));
+  if (!areSame) return null;
+  const text = failureText(failures, { played, total, judgement: ' in the same way' });
+  return moduleFault(
+    `Stopped at ${placeOf(plan)}: ${sentence(text)} Further attempts would fail too. Correct the cause, then continue this run with -R`,
+    module,
+    undefined,
+    failures.length,
+  );
 }
 
 /** `played` is below `total` if the attempt ended early because too many had failed. */
@@ -81,27 +131,15 @@ export function checkPlayed(trajectories: readonly Trajectory[], { place, allowe
   report({ kind: 'alarm', message: `${text} They have no reward and take no part` });
 }
 
-/** Describes where the environment's own code threw: ` at MyEnv.envResponse (/home/me/environment.ts:12:5)`. */
+/** ` at /home/me/environment.ts:12:5`, where the environment's own code threw. */
 function placeText(failure: Failure | undefined): string {
-  const place = failure?.type === 'EnvironmentError' ? innermostPlace(failure.stack) : null;
+  const place = failure?.type === 'EnvironmentError' ? thrownPlace(failure.stack) : null;
   return place === null ? '' : ` ${place}`;
 }
 
 /** The text with a full stop at its end. */
 export function sentence(text: string): string {
   return text.endsWith('.') ? text : `${text}.`;
-}
-
-/** `at exact (/home/me/environment.ts:12:5)`: where the cause of an error was thrown; null if nothing caused it. */
-function throwingPlace(stack: string | undefined): string | null {
-  return stack?.includes(CAUSED) === true ? innermostPlace(stack) : null;
-}
-
-const CAUSED = '\ncaused by ';
-
-function innermostPlace(stack: string | undefined): string | null {
-  const innermost = stack?.split(CAUSED).at(-1);
-  return innermost === undefined ? null : (/^[ \t]+(at .*)$/m.exec(innermost)?.[1] ?? null);
 }
 
 /** A plan, as messages name it. */
@@ -135,7 +173,8 @@ export function codeText(plan: Placed, failure: Failure & Pick<Trajectory, 'roll
   const { rolloutId, type, message, stack, isOfCode = false } = failure;
   const isOfClient = isClients(failure);
   // What was returned was found here, not where it was written.
-  const place = isOfCode ? null : isOfClient ? innermostPlace(stack) : throwingPlace(stack);
+  const isCaused = stack?.includes('\ncaused by ') === true;
+  const place = isOfCode || !(isOfClient || isCaused) ? null : thrownPlace(stack);
   const text = isOfClient ? `the policy's client met a fault in its code, not an outage: ${type}: ${message}` : message;
   const remedy = isOfCode
     ? `Correct the environment (${module})`

@@ -31,6 +31,7 @@ import {
   repeatKind,
   checkPlayed,
   codeText,
+  lastingFault,
   sentence,
   wholeOf,
 } from './rollout-failures.ts';
@@ -115,15 +116,14 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     if (isEnough && (attempt > 1 || !failures.some(isPolicys))) {
       checkStep(plan, [...latest.values()], parts);
       await record.complete(attempt);
-      if (failures.length > 0)
-        parts.report({
-          kind: 'alarm',
-          message: `${sentence(failureText(failures, { played: total, total }))} Failed rollouts are left out of their groups`,
-        });
+      const left = () => `${sentence(failureText(failures, { played: total, total }))} Failed rollouts are left out of their groups`;
+      if (failures.length > 0) parts.report({ kind: 'alarm', message: left() });
       break;
     }
     if (failures.filter(isCodes).length > allowed)
-      throw new TrainingError(codeText(plan, thrown ?? failures.find(isCodes)!, parts.config.environment?.id ?? plan.environment.id), lost);
+      throw new TrainingError(codeText(plan, thrown ?? failures.find(isCodes)!, moduleOf(plan, parts)), lost);
+    const fault = isEnough ? null : lastingFault(plan, { played: latest.size, failures, total, attempt }, moduleOf(plan, parts));
+    if (fault !== null) throw fault;
     const spent = failures.find(({ reason }) => reason === 'budget');
     if (!isEnough && spent) throw new TrainingError(`Stopped at ${placeOf(plan)}: ${sentence(spent.message)} Then continue this run with -R`, lost);
     const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
@@ -144,6 +144,8 @@ function checkStep(plan: SamplingPlan, latest: readonly Trajectory[], parts: Sam
   // A later phase has rows that the policy wrote, or only those of a few groups.
   checkPlayed(latest, { place: placeOf(plan), allowed: allowedFailures(plan, parts), mayBeNone: plan.phase !== undefined, report: parts.report });
 }
+
+const moduleOf = ({ environment }: SamplingPlan, { config }: SamplingParts) => config.environment?.id ?? environment.id;
 
 /** For a group of a stream it changes while the group is played. */
 function allowedFailures({ rows, rolloutsPerExample, allowedFailures: ofGroup }: SamplingPlan, { config }: SamplingParts): number {

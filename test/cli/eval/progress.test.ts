@@ -100,7 +100,7 @@ describe('Progress', () => {
     shown.close();
     expect(screen.text.split('\n')).toEqual([
       'rollout of row r1 failed: PolicyError: no\\x1b[2J *** (further failures of this kind are only counted)',
-      'rollout of row r1 failed: EnvironmentError: x (at Desk.step (/home/desk.ts:29:18)) (further failures of this kind are only counted)',
+      'rollout of row r1 failed: EnvironmentError: x (at /home/desk.ts:29:18) (further failures of this kind are only counted)',
       'rollout of row r1 failed: RewardError: no score (further failures of this kind are only counted)',
       expect.stringMatching(/^20\/50 rollouts, reward 0\.417, em 0\.250, 1 failed/),
       '',

@@ -79,7 +79,10 @@ describe.concurrent('the environment agent', () => {
 
   it('has no reward for a program that never asks or that fails, and says which', async () => {
     const [silent] = await play(await program('print("a0")'), answers);
-    expect(silent).toMatchObject({ reward: null, error: { type: 'AgentError', reason: 'no_call' } });
+    expect(silent).toMatchObject({
+      reward: null,
+      error: { type: 'AgentError', reason: 'no_call', message: expect.stringMatching(/OPENAI_BASE_URL or ANTHROPIC_BASE_URL.*VF_MODEL/) },
+    });
     const [broken] = await play(await program('print(ask("q0"))\nraise RuntimeError("lost my keys")'), answers);
     expect(broken).toMatchObject({ reward: null, turns: 1, error: { type: 'AgentError', reason: 'exit_code', source: 'environment' } });
     expect(broken!.error!.message).toMatch(/exit code 1\. The last line of its stderr: RuntimeError: lost my keys$/);

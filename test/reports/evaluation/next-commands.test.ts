@@ -53,7 +53,7 @@ describe('nextCommands', () => {
         { envId: 'search-r1', words, policy: server, laptopModel: null },
       )[0]!.why;
     expect(why({ UnplayedError: 1 })).toMatch(/once the window is larger/);
-    expect(why({ UnplayedError: 1, PolicyError: 1 })).toBe('retry the failed rollouts');
+    expect(why({ UnplayedError: 1, PolicyError: 1 })).toBe('play the failed rollouts again');
   });
 
   it('offers to score before to play again where only rewards failed', () => {

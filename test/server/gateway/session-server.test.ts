@@ -151,6 +151,8 @@ describe('startSessionServer', () => {
       );
     const refused = await served.call('POST', `/sessions/${session.session_id}/reward`, { reward: 0 });
     expect(refused).toMatchObject({ status: 409, body: { error: { message: expect.stringContaining('n cannot be honoured') } } });
+    const { body } = await served.call('GET', `/sessions/${session.session_id}`);
+    expect(body).toMatchObject({ refused: { count: 2, first: expect.stringMatching(/^response_format cannot be honoured/) } });
   });
 
   it('asks whether the policy reads the sampling of a session before it opens one', async () => {

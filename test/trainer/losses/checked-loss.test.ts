@@ -38,7 +38,7 @@ describe('checkedLoss', () => {
       throw new RangeError('scale is missing');
     };
     expect(() => opened(fault)).toThrow(ConfigError);
-    expect(() => opened(fault)).toThrow(`createLoss of ${MODULE} failed: RangeError: scale is missing (at fault (`);
+    expect(() => opened(fault)).toThrow(`createLoss of ${MODULE} failed: RangeError: scale is missing (at /`);
     expect(() => evaluated(fault)).toThrow(TrainingError);
     expect(() => evaluated(fault)).toThrow(
       /^evaluate of the loss .* failed: RangeError: scale is missing \(at .*checked-loss\.test\.ts:\d+:\d+\)\)?$/,

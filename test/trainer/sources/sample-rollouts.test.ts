@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { PolicyClient } from '../../../src/clients/policy-client.ts';
 import { ScriptedClient, type ScriptedTurn } from '../../../src/clients/scripted.ts';
+import { AgentError } from '../../../src/core/agent-error.ts';
 import type { EnvResponse } from '../../../src/core/multi-turn.ts';
 import { CancelledError, ModelError, PolicyError, PromptTooLongError, RetrievalError, TrainingError } from '../../../src/core/errors.ts';
 import { groupReward, metric, reward, Rubric } from '../../../src/core/rubric.ts';
@@ -62,6 +63,9 @@ function parts({ turns, maxErrorRate = 0.5, ...changes }: PartsChanges = {}): Sa
 
 const refuse = (): never => {
   throw new PolicyError('the server is gone');
+};
+const fails = (error: Error): never => {
+  throw error;
 };
 const tooLong = (): never => {
   throw new PromptTooLongError('The prompt has 9 tokens, and the window 8');
@@ -265,17 +269,44 @@ describe('sampleRollouts', () => {
     expect(recoveries).toBe(0);
   });
 
-  it("names the line where the environment's own code threw, in every attempt", async () => {
-    const environment = new CountingEnv({
+  const brokenEnv = () =>
+    new CountingEnv({
       rows: 8,
       onStep: () => {
         (null as unknown as { answer: string }).answer.trim();
       },
     });
-    const line = /the first: EnvironmentError: Cannot read properties of null.* at \S*onStep \(.*sample-rollouts\.test\.ts:\d+:\d+\)/;
-    await expect(sampleRollouts(plan({ environment }), parts({ turns: () => 'ask; stop;' }))).rejects.toThrow(line);
-    expect(reported).toHaveLength(4);
-    for (const { message } of reported) expect(message).toMatch(line);
+
+  it('stops at once where every rollout failed for the same fault in the code of the environment, and names its line', async () => {
+    const sampling = sampleRollouts(plan({ environment: brokenEnv() }), parts({ turns: () => 'ask; stop;' }));
+    await expect(sampling).rejects.toThrow(
+      /^Stopped at step 4: 4 of 4 rollouts played so far failed in the same way; the first: EnvironmentError: Cannot read properties of null.* at \/\S*sample-rollouts\.test\.ts:\d+:\d+\. Further attempts would fail too\. Correct the cause, then continue this run with -R$/,
+    );
+    await expect(sampling).rejects.toMatchObject({ failedRollouts: 4 });
+    expect([recoveries, reported.length]).toEqual([0, 0]);
+    expect(await stepsOf(store)).toEqual([]);
+    expect(await sampleRollouts(plan(), parts())).toMatchObject({ failed: 0 });
+  });
+
+  it.each<[string, () => never, number, number]>([
+    ['a search server that is gone', () => fails(new Error('fetch failed: connect ECONNREFUSED 127.0.0.1:9')), 1, 5],
+    ['a busy API', () => fails(new Error('Request failed with status code 503')), 1, 5],
+    ['an agent that asks nothing', () => fails(new AgentError('It ended without asking the policy', { reason: 'no_call' })), 7, 1],
+    ['what fails before the first turn, in the first step', () => fails(new Error('no file corpus.db')), 1, 1],
+    ['the same in a later step, in which it may have moved', () => fails(new Error('no file corpus.db')), 7, 5],
+  ])('tries %s as often as it may pass', async (_, onStart, step, attempts) => {
+    const environment = new CountingEnv({ rows: 8, onStart });
+    await expect(sampleRollouts(plan({ environment, step }), parts())).rejects.toThrow(
+      attempts === 1 ? 'Further attempts would fail too' : 'after 5 attempts',
+    );
+    expect(reported).toHaveLength(attempts - 1);
+  });
+
+  it('tries again where one rollout worked', async () => {
+    const isFirst = (text: string) => text.startsWith('stop');
+    const environment = new CountingEnv({ rows: 8, onStep: (text) => void (isFirst(text) || (null as unknown as string).trim()) });
+    const turns: Turn = ({ key }) => (key === '0/0' ? 'stop;' : 'ask; stop;');
+    await expect(sampleRollouts(plan({ environment }), parts({ turns }))).rejects.toThrow('after 5 attempts');
   });
 
   it('samples a whole step again when the environment let only some of it through: those would not be a fair sample', async () => {
@@ -395,7 +426,7 @@ describe('sampleRollouts', () => {
     const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [broken] }) });
     const stopped = sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0 }));
     await expect(stopped).rejects.toThrow(
-      /^Stopped at step 4, rollout 0\/0: Reward "broken" failed: TypeError: Cannot read properties of undefined \(reading 'length'\) at .*sample-rollouts\.test\.ts:\d+:\d+\)\. Correct the reward, then continue this run with -R$/,
+      /^Stopped at step 4, rollout 0\/0: Reward "broken" failed: TypeError: Cannot read properties of undefined \(reading 'length'\) at .*sample-rollouts\.test\.ts:\d+:\d+\. Correct the reward, then continue this run with -R$/,
     );
     await expect(stopped).rejects.toThrow(TrainingError);
     expect([calls, played, reported]).toEqual([1, ['0/0'], []]);
@@ -476,7 +507,7 @@ describe('sampleRollouts', () => {
     };
     const stopped = sampleRollouts(plan(), parts({ turns: fault, maxErrorRate: 0 }));
     await expect(stopped).rejects.toThrow(
-      /^Stopped at step 4, rollout 0\/0: the policy's client met a fault in its code, not an outage: TypeError: content\.map is not a function at .*sample-rollouts\.test\.ts:\d+:\d+\)\. Correct what it was given, or report the fault, then continue this run with -R$/,
+      /^Stopped at step 4, rollout 0\/0: the policy's client met a fault in its code, not an outage: TypeError: content\.map is not a function at .*sample-rollouts\.test\.ts:\d+:\d+\. Correct what it was given, or report the fault, then continue this run with -R$/,
     );
     expect([played, recoveries, reported]).toEqual([['0/0'], 0, []]);
   });

@@ -7,6 +7,7 @@ import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError } from '../../../core/errors.ts';
+import { withoutColours } from '../../../core/without-colours.ts';
 import { systemText } from '../../../files/system-text.ts';
 
 export interface RankCommand {
@@ -154,7 +155,7 @@ export class RankProcess {
   }
 
   get lastLines(): string {
-    const lines = this.#tail
+    const lines = withoutColours(this.#tail)
       .split('\n')
       .map((line) => line.trim())
       .filter((line) => line !== '');
