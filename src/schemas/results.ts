@@ -44,7 +44,7 @@ export const ResultSchema = object(
     error: nullable(
       object(
         { error: text, message: text, error_chain_repr: text, error_chain_str: text, phase: text, retryable: flag },
-        /** For a model other than the policy: `failed`, `malformed`, `budget` or `not_set_up`. For an agent's program: `exit_code`, `signal`, `no_answer`, `no_call`, `refused`, `deadline`, `output` or `memory`. */
+        /** For a model other than the policy: `failed`, `malformed`, `budget` or `not_set_up`. For an agent's program: `exit_code`, `signal`, `no_answer`, `no_call`, `refused`, `repeats`, `deadline`, `output` or `memory`. */
         { reason: text },
       ),
     ),
