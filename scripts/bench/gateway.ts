@@ -100,6 +100,13 @@ async function rllm(withIds: boolean, upstream: string): Promise<Subject> {
   };
 }
 
+/** The least that a gateway in Node could cost. */
+async function bareProxy(upstream: string): Promise<Subject> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, HEAD, 'bare-proxy.mjs'), upstream], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const baseURL = `http://127.0.0.1:${await firstLine(child)}/v1`;
+  return { ...running(child), open: async () => ({ baseURL, apiKey: 'none' }) };
+}
+
 async function interception(upstream: string): Promise<Subject> {
   const python = execFileSync(join(import.meta.dirname, '../interop/install.sh'), ['verifiers'], { encoding: 'utf8' }).trim();
   const child = spawn(python, [join(import.meta.dirname, HEAD, 'interception.py'), upstream, '20000'], { stdio: ['ignore', 'pipe', 'ignore'] });
@@ -157,6 +164,7 @@ const rllmName = 'rllm-model-gateway 0.1.0';
 const rivals = [
   { what: 'over a chat API', own: 'chat', name: rllmName, bar: 0.3, peer: () => rllm(false, upstream) },
   { what: 'by token ids', own: 'tokens', name: rllmName, bar: 0.3, peer: () => rllm(true, upstream) },
+  { what: 'over a chat API', own: 'chat', name: 'a bare proxy', bar: null, peer: () => bareProxy(upstream) },
   { what: 'over a chat API', own: 'chat', name: 'verifiers 0.4.0', bar: null, peer: () => interception(upstream) },
 ] as const;
 const measured = [];

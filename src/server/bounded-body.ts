@@ -40,6 +40,23 @@ export interface BodyBudgetOptions {
   readonly bodyTimeoutMs: number;
 }
 
+/** The body of a request before it is read. */
+export interface BodySource {
+  /** Who sends it, as `clientOf` tells. */
+  readonly client: string;
+  /** Its length by its own words; 0 if it has none. */
+  readonly announced: number;
+  /** Null if there is no body. */
+  readonly open: () => BodyReader | null;
+}
+
+/** Such as the reader of a web stream. */
+export interface BodyReader {
+  read(): Promise<{ readonly done: false; readonly value: Uint8Array } | { readonly done: true }>;
+  /** Rejects the read that waits. */
+  releaseLock(): void;
+}
+
 export const NOT_UTF8 = 'The body is not UTF-8';
 const GAVE_WAY = 'The server had no room for this body, which arrived slowly, and read another one; send it again, faster';
 
@@ -55,25 +72,29 @@ export class BodyBudget {
 
   /** Reads the body and passes the outcome to `use`; the bytes count as held until `use` has ended. */
   withBody<T>(request: Request, use: (body: ReadBody) => Promise<T>): Promise<T> {
-    return this.withBytes(request, (body) => use(textOf(body)));
+    const source = {
+      client: clientOf(request),
+      announced: Number(request.headers.get('content-length') ?? 0),
+      open: () => (request.body?.getReader() as BodyReader | undefined) ?? null,
+    };
+    return this.withBytes(source, (body) => use(textOf(body)));
   }
 
   /** As `withBody`; the bytes are nobody else's. */
-  async withBytes<T>(request: Request, use: (body: BodyBytes) => Promise<T>): Promise<T> {
-    const reading: Reading = { client: clientOf(request), startMs: performance.now(), kept: new GatheredBytes(), stop: null };
+  async withBytes<T>(source: BodySource, use: (body: BodyBytes) => Promise<T>): Promise<T> {
+    const reading: Reading = { client: source.client, startMs: performance.now(), kept: new GatheredBytes(), stop: null };
     this.#readings.add(reading);
     try {
-      return await use(await this.#read(request, reading));
+      return await use(await this.#read(source, reading));
     } finally {
       this.#readings.delete(reading);
       this.#hold(-reading.kept.length);
     }
   }
 
-  async #read(request: Request, reading: Reading): Promise<BodyBytes> {
+  async #read({ announced, open }: BodySource, reading: Reading): Promise<BodyBytes> {
     const { maxBodyBytes, bodyTimeoutMs } = this.#options;
     const tooLarge = { ok: false, status: 413, detail: `The body is larger than ${countText(maxBodyBytes)} bytes; send less at a time` } as const;
-    const announced = Number(request.headers.get('content-length') ?? 0);
     if (announced > maxBodyBytes) return tooLarge;
     // Before anything of it is read.
     const full = this.#fullText(announced, reading);
@@ -81,7 +102,7 @@ export class BodyBudget {
     let bytes = 0;
     const bounds = new JsonBounds(REQUEST_LIMITS);
     let excess: string | null = null;
-    const reader = request.body?.getReader();
+    const reader = open();
     let isLate = false;
     let gaveWay = false;
     // Rejects the read that waits. A race with a promise would keep a reaction for each piece, so hundreds of bytes for a piece of one.
@@ -120,6 +141,7 @@ export class BodyBudget {
       return { ok: false, status: 400, detail: 'The body ended early', cause };
     } finally {
       clearTimeout(timer);
+      reader?.releaseLock();
       reading.stop = null;
     }
   }

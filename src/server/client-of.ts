@@ -8,7 +8,12 @@ export function noteClient(request: Request, address: string | undefined): void 
 
 /** An IPv4 address, or the first 64 bits of one of IPv6, of which a client has as many as it likes; empty where the request came over no connection. */
 export function clientOf(request: Request): string {
-  const address = (ADDRESSES.get(request) ?? '').replace(/^::ffff:(?=\d+\.)/, '');
+  return networkOf(ADDRESSES.get(request));
+}
+
+/** As `clientOf`, of an address. */
+export function networkOf(from: string | undefined): string {
+  const address = (from ?? '').replace(/^::ffff:(?=\d+\.)/, '');
   if (!address.includes(':')) return address;
   const [head = '', tail] = address.split('::', 2);
   const groups = head.split(':');

@@ -1,7 +1,7 @@
-import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerOptions } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { createAdaptorServer } from '@hono/node-server';
+import { getRequestListener } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { ConfigError } from '../core/errors.ts';
 import { noteClient } from './client-of.ts';
@@ -26,25 +26,32 @@ export interface ListenOptions {
   readonly onUpgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
 }
 
-/** Serves the app over HTTP. Throws ConfigError if the address cannot be used. */
-export async function listen(app: Hono, { host, port, silenceMs = 110_000, unread: limits, onUpgrade }: ListenOptions): Promise<RunningServer> {
-  const unread = new Unread(limits);
-  const upgrades = onUpgrade === undefined ? {} : { shouldUpgradeCallback: asksForWebSocket };
-  const server = createAdaptorServer({
-    fetch: (request, env) => {
-      noteClient(request, env.incoming.socket.remoteAddress);
+/** Hands Node's requests to an app. */
+export function appListener(app: Hono): RequestListener {
+  const listener = getRequestListener(
+    (request, env) => {
+      if ('incoming' in env) noteClient(request, env.incoming.socket.remoteAddress);
       return app.fetch(request, env);
     },
-    overrideGlobalObjects: false,
-    createServer: ((own: ServerOptions, answer: RequestListener) =>
-      createServer(own, (request, response) => {
-        if (!hasOneHost(request)) response.writeHead(400, { connection: 'close', 'content-type': 'application/json' }).end(TWO_HOSTS);
-        else if (unread.admits(request, response)) answer(request, response);
-      })) as typeof createServer,
-    // Idle connections stay open longer than in the pools of Python and Node, so that a client does not reuse one that is just being closed. Pools keep unused
-    // connections forever, so these are closed only after requestTimeout.
-    serverOptions: { keepAliveTimeout: 75_000, headersTimeout: 115_000, requestTimeout: 120_000, ...upgrades },
-  }) as Server;
+    { overrideGlobalObjects: false },
+  );
+  return (request, response) => void listener(request, response);
+}
+
+/** Serves an app, or what answers Node's requests itself, over HTTP. Throws ConfigError if the address cannot be used. */
+export async function listen(
+  served: Hono | RequestListener,
+  { host, port, silenceMs = 110_000, unread: limits, onUpgrade }: ListenOptions,
+): Promise<RunningServer> {
+  const unread = new Unread(limits);
+  const upgrades = onUpgrade === undefined ? {} : { shouldUpgradeCallback: asksForWebSocket };
+  const answer = typeof served === 'function' ? served : appListener(served);
+  // Idle connections stay open longer than in the pools of Python and Node, so that a client does not reuse one that is just being closed. Pools keep unused
+  // connections forever, so these are closed only after requestTimeout.
+  const server = createServer({ keepAliveTimeout: 75_000, headersTimeout: 115_000, requestTimeout: 120_000, ...upgrades }, (request, response) => {
+    if (!hasOneHost(request)) response.writeHead(400, { connection: 'close', 'content-type': 'application/json' }).end(TWO_HOSTS);
+    else if (unread.admits(request, response)) answer(request, response);
+  });
   if (onUpgrade !== undefined) {
     server.on('upgrade', (request, socket, head) => {
       if (hasOneHost(request)) return onUpgrade(request, socket, head);

@@ -1,16 +1,21 @@
 /** Answers the requests of a session: reads a body within limits, asks the policy, and writes the answer at once or as a stream. */
 import { randomUUID } from 'node:crypto';
-import type { Context } from 'hono';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { pipeline, Readable } from 'node:stream';
+import type { ReadableStream as WebStream } from 'node:stream/web';
 import { AgentRefusal } from '../../agents/agent-refusal.ts';
 import type { Dialect } from '../../agents/dialects/dialect.ts';
 import { eitherSignal } from '../../core/abort.ts';
 import { type BodyBudget, NOT_UTF8 } from '../bounded-body.ts';
-import { isJson } from '../door.ts';
+import { isJson, type WithHeaders } from '../door.ts';
+import { incomingBody } from '../incoming-body.ts';
+import { sendJson, sendText } from '../send-text.ts';
 import { answerStream, EVENT_HEADERS } from './answer-stream.ts';
 import type { OpenSession } from './open-session.ts';
 
-export interface Call {
-  readonly c: Context;
+export interface Call extends WithHeaders {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
   readonly session: OpenSession;
   /** Of the connection. */
   readonly signal: AbortSignal;
@@ -22,8 +27,8 @@ export interface Call {
 const GONE = new AgentRefusal(400, null, 'The client disconnected.');
 
 /** Throws AgentRefusal. */
-export async function answer(call: Call, dialect: Dialect): Promise<Response> {
-  const { c, session, signal } = call;
+export async function answer(call: Call, dialect: Dialect): Promise<void> {
+  const { response, session, signal } = call;
   const { value: body, characters } = await bodyOf(call);
   const request = session.read(dialect, body);
   const head = { id: randomUUID().replaceAll('-', ''), created: Math.floor(Date.now() / 1000), model: request.model || session.model };
@@ -35,7 +40,7 @@ export async function answer(call: Call, dialect: Dialect): Promise<Response> {
   if (!request.isStreamed) {
     const given = dialect.answer(head, request, await session.ask(request, signal));
     keep(given);
-    return c.json(given, 200, headers);
+    return sendJson(response, 200, given, headers);
   }
   const left = new AbortController();
   const either = eitherSignal(signal, left.signal);
@@ -51,23 +56,26 @@ export async function answer(call: Call, dialect: Dialect): Promise<Response> {
     keepAlive: dialect.keepAlive,
     onLeave: () => left.abort(GONE),
   });
-  return new Response(stream, { headers: { ...headers, ...EVENT_HEADERS } });
+  if (typeof stream === 'string') return sendText(response, 200, stream, { ...headers, ...EVENT_HEADERS });
+  response.writeHead(200, { ...headers, ...EVENT_HEADERS }).flushHeaders();
+  // It ends where the client leaves, and cannot fail by itself.
+  pipeline(Readable.fromWeb(stream as WebStream), response, () => {});
 }
 
 /** Throws AgentRefusal. */
-export async function answerCount(call: Call, dialect: Dialect): Promise<Response> {
-  const { c, session, signal } = call;
+export async function answerCount(call: Call, dialect: Dialect): Promise<void> {
+  const { response, session, signal } = call;
   const { value } = await bodyOf(call);
   const tokens = await session.count(session.read(dialect, value), signal);
-  return c.json({ ...(dialect.name === 'responses' ? { object: 'response.input_tokens' } : {}), input_tokens: tokens });
+  sendJson(response, 200, { ...(dialect.name === 'responses' ? { object: 'response.input_tokens' } : {}), input_tokens: tokens });
 }
 
-async function bodyOf({ c, session, budget }: Call): Promise<{ readonly value: unknown; readonly characters: number }> {
-  if (!isJson(c.req.raw))
+async function bodyOf({ request, headers, session, budget }: Call): Promise<{ readonly value: unknown; readonly characters: number }> {
+  if (!isJson({ headers }))
     throw new AgentRefusal(415, null, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
-  const encoding = c.req.header('content-encoding') ?? 'identity';
+  const encoding = headers.get('content-encoding') ?? 'identity';
   // The bytes count as held until they are values; a turn may take minutes.
-  return budget.withBytes(c.req.raw, async (body) => {
+  return budget.withBytes(incomingBody(request), async (body) => {
     if (encoding !== 'identity') throw new AgentRefusal(400, null, 'The body is compressed (content-encoding). Send it as it is.');
     if (!body.ok) throw new AgentRefusal(body.status === 422 ? 400 : body.status, null, `${body.detail}.`);
     try {

@@ -3,10 +3,9 @@
  * server holds many sessions. It knows no tokens and no rollouts; a session is a function that answers requests.
  */
 import type { AgentGateway, GatewayAddress, GatewaySession } from '../../agents/agent-gateway.ts';
-import type { Hono } from 'hono';
 import { onAbort } from '../../core/abort.ts';
 import { listen, type RunningServer } from '../listen.ts';
-import { gatewayApp } from './gateway-app.ts';
+import { type GatewayListenerOptions, gatewayListener } from './gateway-listener.ts';
 import { OpenSessions } from './open-sessions.ts';
 
 export interface GatewayOptions {
@@ -20,8 +19,8 @@ export interface GatewayOptions {
   readonly publicUrl?: string;
   /** Largest body of a request. @default 32 MiB */
   readonly maxBodyBytes?: number;
-  /** Routes that are looked at before those of agents. @default none */
-  readonly first?: Hono;
+  /** Answers requests that are none of an agent's; false leaves a request to the agents' routes. @default none */
+  readonly first?: NonNullable<GatewayListenerOptions['first']>;
   /** Called for every failure of the gateway itself. @default does nothing */
   readonly onFailure?: (error: unknown) => void;
 }
@@ -53,8 +52,8 @@ export class Gateway implements AgentGateway, AsyncDisposable {
   static async open(options: GatewayOptions = {}): Promise<Gateway> {
     const { host = '127.0.0.1', port = 0, onFailure = () => {} } = options;
     const sessions = new OpenSessions();
-    const app = gatewayApp({ onFailure, ...options, sessions, host });
-    return new Gateway(sessions, await listen(app, { host, port }), options);
+    const listener = gatewayListener({ onFailure, ...options, sessions, host });
+    return new Gateway(sessions, await listen(listener, { host, port }), options);
   }
 
   /** `http://host:port` */

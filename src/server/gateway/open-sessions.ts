@@ -1,5 +1,5 @@
 /** Finds the session of a request by what nobody can guess: the id in its path, or its key. */
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { GatewaySession } from '../../agents/agent-gateway.ts';
 import { AgentRefusal } from '../../agents/agent-refusal.ts';
 import { bodyCache } from './known-bodies.ts';
@@ -48,7 +48,7 @@ export class OpenSessions {
    * @param id of the path; null if it has none
    * @param headers of the request
    */
-  find(id: string | null, headers: Headers): OpenSession {
+  find(id: string | null, headers: Pick<Headers, 'get'>): OpenSession {
     const named = keysOf(headers).map((key) => this.#sessions.get(digest(key)));
     const found = id === null ? named.find((session) => session !== undefined) : this.#sessions.get(digest(id));
     if (found === undefined) throw id === null ? NO_KEY : NO_SESSION;
@@ -65,14 +65,14 @@ function secret(): string {
 }
 
 function digest(text: string): string {
-  return createHash('sha256').update(text).digest('base64');
+  return hash('sha256', text, 'base64');
 }
 
 function namesOf({ id, apiKey }: OpenSession): readonly string[] {
   return [digest(id), digest(apiKey)];
 }
 
-function keysOf(headers: Headers): readonly string[] {
+function keysOf(headers: Pick<Headers, 'get'>): readonly string[] {
   const bearer = /^bearer +(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1];
   return [bearer, headers.get('x-api-key')].filter((key) => typeof key === 'string');
 }

@@ -10,8 +10,9 @@ import { hostCheck, WRONG_HOST } from '../door.ts';
 import { EnvironmentRefusal, refusalOf } from '../environment/environment-refusal.ts';
 import { JsonRequests } from '../environment/json-requests.ts';
 import { HeldBytes } from '../held-bytes.ts';
-import { isLoopback } from '../listen.ts';
+import { appListener, isLoopback } from '../listen.ts';
 import { Gateway } from './gateway.ts';
+import { type GatewayListenerOptions, pathOf } from './gateway-listener.ts';
 import { RolloutSessions, type RolloutSessionsOptions } from './rollout-sessions.ts';
 
 export interface SessionServerOptions extends RolloutSessionsOptions {
@@ -34,6 +35,7 @@ export interface SessionServer {
   close(): Promise<void>;
 }
 
+const SESSION_PATHS = /^\/(?:health|sessions(?:\/.*)?)$/s;
 const MAX_BODY_BYTES = 4 * 2 ** 20;
 
 /** Throws ConfigError if the address cannot be used, or is open to the network without an API key. */
@@ -43,7 +45,9 @@ export async function startSessionServer(options: SessionServerOptions): Promise
     throw new ConfigError(`${host} is open to the network, and no API key is required. Add --api-key-var NAME, or listen on 127.0.0.1.`);
   // Requests come once the gateway listens, and the sessions need its address.
   const opening = Promise.withResolvers<RolloutSessions>();
-  const first = sessionRoutes(opening.promise, options);
+  const answer = appListener(sessionRoutes(opening.promise, options));
+  const first: GatewayListenerOptions['first'] = (request, response) =>
+    SESSION_PATHS.test(pathOf(request)) ? (answer(request, response), true) : false;
   const gateway = await Gateway.open({ host, port, first, onFailure, ...(publicUrl === undefined ? {} : { publicUrl }) });
   const sessions = new RolloutSessions(gateway, options);
   opening.resolve(sessions);

@@ -1,8 +1,8 @@
 /**
  * The routes of the gateway, below `/s/ID/v1` of a session or, for a tool that takes no path, `/v1` with its key: what clients of OpenAI and Anthropic ask for. A client that adds
- * `/v1` itself, or leaves it out, is answered too.
+ * `/v1` itself, or leaves it out, is answered too. It answers Node's requests without the Request and Response of the web, which would cost as much as everything else.
  */
-import { type Context, Hono } from 'hono';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AgentRefusal } from '../../agents/agent-refusal.ts';
 import { chatDialect } from '../../agents/dialects/chat.ts';
 import type { Dialect } from '../../agents/dialects/dialect.ts';
@@ -10,18 +10,20 @@ import { messagesDialect } from '../../agents/dialects/messages.ts';
 import { responsesDialect } from '../../agents/dialects/responses.ts';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS } from '../bounded-body.ts';
 import { hostCheck, WRONG_HOST } from '../door.ts';
+import { readRest } from '../incoming-body.ts';
+import { sendJson } from '../send-text.ts';
 import { answer, answerCount, type Call } from './answer-routes.ts';
 import type { OpenSession } from './open-session.ts';
 import type { OpenSessions } from './open-sessions.ts';
 
-export interface GatewayAppOptions {
+export interface GatewayListenerOptions {
   readonly sessions: OpenSessions;
   /** The address that the app listens on. */
   readonly host: string;
   /** @default 32 MiB: a window of a million tokens is about 4 MB */
   readonly maxBodyBytes?: number;
-  /** Routes that are looked at before those of agents. @default none */
-  readonly first?: Hono;
+  /** Answers requests that are none of an agent's; false leaves a request to the agents' routes. @default none */
+  readonly first?: (request: IncomingMessage, response: ServerResponse) => boolean;
   /** Called for every failure of the gateway itself. */
   readonly onFailure: (error: unknown) => void;
 }
@@ -32,8 +34,8 @@ const DIALECTS: Readonly<Record<string, Dialect>> = { 'chat/completions': chatDi
 const COUNTED: Readonly<Record<string, Dialect>> = { 'messages/count_tokens': messagesDialect, 'responses/input_tokens': responsesDialect };
 const PATH = /^(?:\/s\/([A-Za-z0-9_-]{1,64}))?(?:\/v1){0,2}(?:\/(.*))?$/;
 
-export function gatewayApp(options: GatewayAppOptions): Hono {
-  const { sessions, host, maxBodyBytes = 32 * 2 ** 20, onFailure } = options;
+export function gatewayListener(options: GatewayListenerOptions): (request: IncomingMessage, response: ServerResponse) => void {
+  const { sessions, host, maxBodyBytes = 32 * 2 ** 20, first, onFailure } = options;
   const namesThisServer = hostCheck(host);
   const budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: BODIES_HELD * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
   const refusalOf = (error: unknown, signal: AbortSignal): AgentRefusal => {
@@ -42,21 +44,46 @@ export function gatewayApp(options: GatewayAppOptions): Hono {
     if (!signal.aborted) onFailure(error);
     return new AgentRefusal(500, null, 'The gateway failed while it answered this request. The output of its process says why.');
   };
-  const app = new Hono();
-  if (options.first !== undefined) app.route('/', options.first);
-  app.all('*', async (c) => {
-    // The signal must be read before anything is awaited; later the server no longer reports that a client disconnected.
-    const { signal } = c.req.raw;
+  const answered = async (request: IncomingMessage, response: ServerResponse) => {
+    const signal = whileConnected(request, response);
+    const headers = headersOf(request);
     try {
-      if (!namesThisServer(c.req.raw)) throw new AgentRefusal(403, null, WRONG_HOST);
-      const [, id = null, route = ''] = PATH.exec(c.req.path) ?? refuseRoute(c.req.path);
-      const session = sessions.find(id, c.req.raw.headers);
-      return await answerRoute({ c, session, signal, budget, refusalOf: (error) => refusalOf(error, signal) }, route);
+      if (!namesThisServer({ headers })) throw new AgentRefusal(403, null, WRONG_HOST);
+      const path = pathOf(request);
+      const [, id = null, route = ''] = PATH.exec(path) ?? refuseRoute(path);
+      const session = sessions.find(id, headers);
+      await answerRoute({ request, response, headers, session, signal, budget, refusalOf: (error) => refusalOf(error, signal) }, route);
     } catch (error) {
-      return refused(c, refusalOf(error, signal));
+      refuse(request, response, refusalOf(error, signal));
     }
+  };
+  return (request, response) => {
+    if (first?.(request, response) !== true) void answered(request, response);
+  };
+}
+
+/** The path of a request, also of one that names the whole URL, as to a proxy. */
+export function pathOf({ url = '/' }: IncomingMessage): string {
+  return url.replace(/^https?:\/\/[^/?#]*/i, '').split(/[?#]/, 1)[0]!;
+}
+
+function headersOf({ headers }: IncomingMessage): Call['headers'] {
+  return {
+    get: (name) => {
+      const value = headers[name];
+      return typeof value === 'string' ? value : null;
+    },
+  };
+}
+
+/** Aborts if the client disconnects before its answer is written. */
+function whileConnected(request: IncomingMessage, response: ServerResponse): AbortSignal {
+  const left = new AbortController();
+  response.once('close', () => {
+    if (!response.writableFinished) left.abort(new Error('The client disconnected.'));
+    readRest(request);
   });
-  return app;
+  return left.signal;
 }
 
 function refuseRoute(path: string): never {
@@ -67,22 +94,22 @@ function refuseRoute(path: string): never {
   );
 }
 
-async function answerRoute(call: Call, route: string): Promise<Response> {
-  const { c, session } = call;
-  const { method } = c.req;
+async function answerRoute(call: Call, route: string): Promise<void> {
+  const { request, response, session } = call;
+  const { method = 'GET' } = request;
   const dialect = Object.hasOwn(DIALECTS, route) ? DIALECTS[route]! : null;
   const counted = Object.hasOwn(COUNTED, route) ? COUNTED[route]! : null;
   const isPosted = dialect !== null || counted !== null;
   const allow = isPosted ? 'POST, OPTIONS' : 'GET, HEAD, OPTIONS';
-  if (!isPosted && !isListed(route)) refuseRoute(c.req.path);
-  if (method === 'OPTIONS') return c.body(null, 204, { allow });
+  if (!isPosted && !isListed(route)) refuseRoute(pathOf(request));
+  if (method === 'OPTIONS') return void response.writeHead(204, { allow }).end();
   if (!allow.split(', ').includes(method)) {
-    c.header('allow', allow);
+    response.setHeader('allow', allow);
     throw new AgentRefusal(405, null, `This path takes ${allow}, not ${method}.`);
   }
   if (dialect !== null) return answer(call, dialect);
   if (counted !== null) return answerCount(call, counted);
-  return c.json(listed(session, route));
+  sendJson(response, 200, listed(session, route));
 }
 
 /** The base itself is what some clients look at to find out whether they are connected. */
@@ -108,14 +135,16 @@ function isoTime(seconds: number): string {
 }
 
 /** In the form of the dialect that the path or the headers tell. */
-function refused(c: Context, refusal: AgentRefusal): Response {
-  // The client has disconnected and reads no answer.
-  if (c.req.raw.signal.aborted) return c.body(null, 400);
-  const isAnthropic = /\/messages(\/|$)/.test(c.req.path) || c.req.header('anthropic-version') !== undefined;
+function refuse(request: IncomingMessage, response: ServerResponse, refusal: AgentRefusal): void {
+  // The client has disconnected, or has a part of its answer.
+  if (response.destroyed || response.headersSent) return void response.destroy();
+  const { status } = refusal;
+  const isAnthropic = /\/messages(\/|$)/.test(pathOf(request)) || request.headers['anthropic-version'] !== undefined;
   const dialect = isAnthropic ? messagesDialect : chatDialect;
-  if (refusal.status === 401) c.header('www-authenticate', 'Bearer');
-  if (refusal.status === 503 || refusal.status === 429) c.header('retry-after', '1');
-  // The rest of an unread body would be parsed as the next request.
-  if (refusal.status === 408 || refusal.status === 413) c.header('connection', 'close');
-  return c.json(dialect.refusal(refusal), refusal.status as 400);
+  sendJson(response, status, dialect.refusal(refusal), {
+    ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
+    ...(status === 503 || status === 429 ? { 'retry-after': '1' } : {}),
+    // The rest of an unread body would be parsed as the next request.
+    ...(status === 408 || status === 413 ? { connection: 'close' } : {}),
+  });
 }
