@@ -129,7 +129,7 @@ export class TokenTurnSampler implements TurnSampler {
       // As the agent got it: without calls, it is all text.
       recorded: toolCalls.length === 0 ? { role: 'assistant', content: text } : read.recorded,
       text,
-      generation: generationOf(sampled, { maxNewTokens, opening, keptTokens: sample.ids.length }),
+      generation: generationOf(sample, { maxNewTokens, opening }),
       tokens: { given, images, sample, version: lease.policy.version, before, length: prompt.length + sample.ids.length },
     };
   }
@@ -228,15 +228,15 @@ function logProbsOf({ text, tail, textEnds, logProbs, likeliest }: TokenSample, 
 }
 
 function generationOf(
-  { finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false }: TokenSample,
-  { maxNewTokens, opening, keptTokens }: Pick<Generation, 'maxNewTokens' | 'keptTokens'> & { readonly opening: string },
+  { ids, finish, stopReason, usage, stopIsGuess = false, stopWasIgnored = false }: TokenSample,
+  { maxNewTokens, opening }: Pick<Generation, 'maxNewTokens'> & { readonly opening: string },
 ): Generation {
   return {
     finish,
     stopReason,
     usage,
     maxNewTokens,
-    keptTokens,
+    keptTokens: ids.length,
     overhang: '',
     ...(opening === '' ? {} : { opening }),
     ...(stopIsGuess ? { stopIsGuess } : {}),

@@ -147,19 +147,19 @@ describe('the tokens of thoughts', () => {
 });
 
 describe('one call a turn', () => {
-  const heard = async (turn: string, toolCalls: 'hermes' | 'qwen3-coder' | 'llama3' = 'hermes') => {
+  const heard = async (turn: string, toolCalls: 'hermes' | 'qwen3-coder' | 'llama3' = 'hermes', more: object = {}) => {
     await using gateway = await Gateway.open();
     let answer: Record<string, never> = {};
     const single = agent(async ({ policy }) => {
-      answer = await post(policy, 'chat/completions', { messages, tools: [find], parallel_tool_calls: false, logprobs: true });
+      answer = await post(policy, 'chat/completions', { messages, tools: [find], parallel_tool_calls: false, logprobs: true, ...more });
       return { answer: 'grey' };
     });
     const client = new ScriptedClient({ turns: [turn], logProb: () => -0.5, toolCalls });
-    const rollout = await play(single, [], { gateway, client });
+    const rollout = await play(single, [], { gateway, client, overridesSampling: false });
     const [{ message, finish_reason: reason, logprobs }] = answer['choices'] as never as [
       { message: { content: string | null; tool_calls?: { function: { arguments: string } }[] }; finish_reason: string; logprobs: { content: [] } },
     ];
-    expect(rollout.error).toBeNull();
+    expect([rollout.error, rollout.isTruncated]).toEqual([null, false]);
     expect(logprobs.content).toHaveLength(sampled(rollout)[0]!.length);
     return [sampled(rollout)[0], message.content, message.tool_calls?.map((each) => each.function.arguments) ?? [], reason];
   };
@@ -170,6 +170,9 @@ describe('one call a turn', () => {
     expect(await heard(`${coder('a')}\n${coder('b')}`, 'qwen3-coder')).toEqual([coder('a'), null, ['{"q":"a"}'], 'tool_calls']);
     const bare = '{"name": "find", "parameters": {"q": "a"}}';
     expect(await heard(`${bare}; ${bare}`, 'llama3')).toEqual([bare, null, ['{"q":"a"}'], 'tool_calls']);
+    // The limit cut only what is left out.
+    const cut = { max_tokens: call('a').length + 15 };
+    expect(await heard(`${call('a')}${call('b')}`, 'hermes', cut)).toEqual([call('a'), null, ['{"q":"a"}'], 'tool_calls']);
     expect((await heard(`<tool_call></tool_call>${call('b')}`))[0]).toBe('<tool_call></tool_call>');
   });
 
