@@ -1,7 +1,7 @@
 /** Runs an agent's program for one row, reads its answer and, where the reward is a command, scores what it left. */
 import { RewardError } from 'vf-search';
 import { AgentError, type AgentFailure } from 'vf-search/environment-kit';
-import { neededFolders, openProgramFolder, type ProgramEnd, type ProgramFolder, runProgram } from 'vf-search/execution';
+import { neededFolders, openProgramFolder, type ProgramEnd, runProgram } from 'vf-search/execution';
 import { readAnswer } from './answer.ts';
 import type { AgentArguments } from './arguments.ts';
 import { POLICY_VARIABLES, type PolicyAddress } from './policy-variables.ts';
@@ -47,12 +47,12 @@ export async function runAgent(options: RunAgentOptions): Promise<ProgramState> 
     sandbox: sandboxOf(options, command, args.network ? 'all' : { server: new URL(policy.baseURL).origin }),
   });
   const seconds = (performance.now() - startedAtMs) / 1000;
-  const failure = failureOf(end);
-  const printed = { stdout: end.stdout, home: folder.home, mostBytes: args.limits.outputBytes };
+  const failure = failureOf(end, args);
+  const printed = { stdout: end.stdout, home: folder.work, mostBytes: args.limits.outputBytes };
   const found = failure ?? (await readAnswer(args.answer, printed));
   if (typeof found === 'string') throw errorOf({ reason: 'no_answer', text: `gave no answer. ${found}` }, end.stderr);
   if ('reason' in found) throw errorOf(found, end.stderr);
-  return { ...found, agent_seconds: seconds, command_reward: await commandReward(options, { folder, ...found }) };
+  return { ...found, agent_seconds: seconds, command_reward: await commandReward(options, { work: folder.work, ...found }) };
 }
 
 function sandboxOf({ args }: RunAgentOptions, command: readonly string[], network: 'none' | 'all' | { readonly server: string }) {
@@ -75,21 +75,42 @@ interface Failure {
   readonly text: string;
 }
 
-function failureOf({ code, signal, excess }: ProgramEnd): Failure | null {
+function failureOf({ code, signal, excess }: ProgramEnd, { sandbox }: Pick<AgentArguments, 'sandbox'>): Failure | null {
   if (excess !== null) return { reason: excess.reason, text: `was ended. ${excess.detail}` };
   if (signal !== null) return { reason: 'signal', text: `was killed by ${signal}.` };
-  return code === 0 ? null : { reason: 'exit_code', text: `ended with exit code ${code}.` };
+  if (code === 0) return null;
+  const hidden = sandbox !== 'none' && NOT_FOUND.includes(code!) ? ' The sandbox hides what is neither in /usr nor in a folder of "show".' : '';
+  return { reason: 'exit_code', text: `ended with exit code ${code}.${hidden}` };
 }
 
-/** The message ends with the last line of stderr, and the cause has more of it. */
+/** The message ends with the line of stderr that tells most, and the cause has more of it. */
 function errorOf({ reason, text }: Failure, stderr: string): AgentError {
-  const said = stderr.trim();
-  const last = said.split('\n').at(-1)!.trim().slice(0, LAST_LINE);
-  const shown = last === '' ? '' : ` The last line of its stderr: ${last}`;
-  return new AgentError(`The agent ${text}${shown}`, { reason, ...(said === last ? {} : { cause: new Error(`the end of its stderr:\n${said}`) }) });
+  return new AgentError(`The agent ${text}${told(stderr)}`, { reason, ...causeOf(stderr) });
 }
 
-const LAST_LINE = 300;
+function told(stderr: string): string {
+  const line = tellingLine(stderr).slice(0, LONGEST_LINE);
+  if (line === '') return '';
+  return ` ${NODE_ENDS.test(stderr.trim()) ? 'It threw' : 'The last line of its stderr'}: ${line}`;
+}
+
+/** The last one, or the error above Node's version. */
+function tellingLine(stderr: string): string {
+  const thrown = NODE_ENDS.test(stderr.trim()) ? NODE_THROWS.exec(stderr)?.[1] : undefined;
+  return thrown ?? lastLine(stderr);
+}
+
+function causeOf(stderr: string): { readonly cause?: Error } {
+  const said = stderr.trim();
+  return said === tellingLine(stderr).slice(0, LONGEST_LINE) ? {} : { cause: new Error(`the end of its stderr:\n${said}`) };
+}
+
+/** Of a shell whose command is not there or cannot be run. */
+const NOT_FOUND = [126, 127];
+const LONGEST_LINE = 300;
+/** Node prints its version below an error that nobody caught. */
+const NODE_ENDS = /(^|\n)Node\.js v\d[\w.-]*$/;
+const NODE_THROWS = /^\[?([\w.$]*(?:Error|Exception)\b.*?)(?:\] \{)?$/m;
 /** A shorter value is an ordinary word. */
 const SHORTEST_SECRET = 8;
 
@@ -98,22 +119,23 @@ function secretsOf({ args, policy, env }: RunAgentOptions): string[] {
 }
 
 interface Left {
-  readonly folder: ProgramFolder;
+  /** The folder that the agent left. */
+  readonly work: string;
   readonly answer: string;
   readonly output: Readonly<Record<string, unknown>>;
 }
 
 /** The number that the command prints last, else 1 for exit code 0 and 0 for exit code 1. Null without a command. */
-async function commandReward(options: RunAgentOptions, { folder, answer, output }: Left): Promise<number | null> {
+async function commandReward(options: RunAgentOptions, { work, answer, output }: Left): Promise<number | null> {
   const { args, rewardCommand: command, row, env, signal } = options;
   if (command === null) return null;
+  await using folder = await openProgramFolder({ work });
   const input = JSON.stringify({ row: { ...row.info.fields, golden_answers: row.info.golden_answers }, answer, output });
   const [sandbox, secrets] = [sandboxOf(options, command, 'none'), secretsOf(options)];
   const end = await runProgram({ command, input: `${input}\n`, folder, env: basics(env), secrets, ...args.limits, sandbox, signal });
-  const { code, excess, stdout } = end;
-  const stderr = end.stderr.trim();
+  const { code, excess, stdout, stderr } = end;
   const printed = lastLine(stdout);
-  const broken = (text: string) => new RewardError(`The reward's command ${text}`, { cause: new Error(`the end of its stderr:\n${stderr}`) });
+  const broken = (text: string) => new RewardError(`The reward's command ${text}`, causeOf(end.stderr));
   if (excess === null && code === 0) {
     if (NUMBER.test(printed)) return Number(printed);
     if (ALMOST_NUMBER.test(printed))
@@ -121,10 +143,10 @@ async function commandReward(options: RunAgentOptions, { folder, answer, output 
     return 1;
   }
   // An interpreter ends with 1 as well where a script breaks.
-  const said = lastLine(stderr);
+  const said = tellingLine(stderr);
   const isVerdict = said === '' || ASSERTION.test(said) || (printed !== '' && !BREAK.test(said));
   if (excess === null && code === 1 && isVerdict) return 0;
-  throw broken(failureOf(end)!.text);
+  throw broken(`${failureOf(end, args)!.text}${told(stderr)}`);
 }
 
 function lastLine(text: string): string {
@@ -136,5 +158,5 @@ const NUMBER = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 const ALMOST_NUMBER = /^([a-z_ ]{1,20}[:=] ?)?([+-]?(nan|inf|infinity)|true|false|none|null|[+-]?\d+([.,]\d+)? ?%?)$/i;
 /** A script that asserts says so by an exception. */
 const ASSERTION = /^AssertionError\b/;
-/** The last line of what Python, Node or Ruby print of an exception. */
-const BREAK = /^((\w+\.)*\w*(Error|Exception|Exit|Interrupt)\b|Node\.js v\d)/;
+/** What Python, Node or Ruby print of an exception. */
+const BREAK = /^(\w+\.)*\w*(Error|Exception|Exit|Interrupt)\b/;

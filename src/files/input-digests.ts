@@ -1,7 +1,7 @@
 /** SHA-256 of what a setting names by path: an adapter, a module or a pipeline with the files that it names, a folder, the beginning of a file that may grow. */
 import { createHash } from 'node:crypto';
 import { readdirSync, statSync } from 'node:fs';
-import { opendir } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { jsonObjectAt } from './json-file.ts';
 import { readingError } from './place-error.ts';
@@ -127,21 +127,35 @@ function isFolder(path: string): boolean {
   return statIfThere(path)?.isDirectory() === true;
 }
 
-/** Of an index its manifest, else one digest over the names, sizes and contents of all files; beyond 1 GiB in all, over names and sizes. */
+/** What is installed can be many gigabytes, and a lock file names it. */
+const INSTALLED = ['node_modules', 'site-packages', '__pycache__', '.git'];
+
+/** Of an index its manifest, else one digest over the names, sizes and contents of all files but installed packages; beyond 1 GiB in all, over names and sizes. */
 async function folderDigests(folder: string): Promise<Record<string, string>> {
   if (isFile(join(folder, INDEX_MANIFEST))) return { [INDEX_MANIFEST]: await fileDigest(join(folder, INDEX_MANIFEST)) };
-  const names: string[] = [];
-  for await (const entry of await opendir(folder, { recursive: true })) {
-    if (entry.isFile() && names.length < MOST_FILES) names.push(relative(folder, join(entry.parentPath, entry.name)));
-  }
   const hash = createHash('sha256');
   let read = 0;
-  for (const name of names.toSorted()) {
+  for (const name of (await filesIn(folder)).toSorted()) {
     const { size } = statSync(join(folder, name));
     hash.update(JSON.stringify([name, size]));
     if ((read += size) <= MOST_READ_BYTES) hash.update(await fileDigest(join(folder, name)));
   }
   return { [`${basename(folder)}/`]: hash.digest('hex') };
+}
+
+/** The first ones by name, relative to the folder. */
+async function filesIn(folder: string): Promise<string[]> {
+  const names: string[] = [];
+  const waiting = ['.'];
+  for (const inner of waiting) {
+    const entries = (await readdir(join(folder, inner), { withFileTypes: true })).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    for (const entry of entries) {
+      const name = join(inner, entry.name);
+      if (entry.isDirectory() && !INSTALLED.includes(entry.name)) waiting.push(name);
+      else if (entry.isFile() && names.push(name) === MOST_FILES) return names;
+    }
+  }
+  return names;
 }
 
 async function fileDigest(path: string): Promise<string> {

@@ -15,8 +15,8 @@ import { realPath } from '../files/real-path.ts';
 /** The digest of each file, by the setting that names it and the file's name. */
 export type NamedInputs = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** The last part of a setting whose file the run itself writes, or whose rows are compared one by one. */
-const NOT_COMPARED = /^(dataset|columns|search_index|(.+_)?(output|save|cache|log)(_path|_file|_dir)?)$/;
+/** The last part of a setting whose file the run itself writes, whose rows are compared one by one, or whose folders hold installed programs. */
+const NOT_COMPARED = /^(dataset|show|columns|search_index|(.+_)?(output|save|cache|log)(_path|_file|_dir)?)$/;
 
 /** Of every file and folder that texts in `settings` name, by dotted key from `key` on. */
 export async function inputsIn(settings: unknown, key: string): Promise<NamedInputs> {

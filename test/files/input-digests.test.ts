@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { moduleDigests } from '../../src/files/input-digests.ts';
+import { moduleDigests, pathDigests } from '../../src/files/input-digests.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'vf-digests-'));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -42,5 +42,22 @@ describe('moduleDigests', () => {
   it('leaves out what is not text of the module, and names that lead nowhere', async () => {
     const code = "import 'vf-search'; const name = 'words.txt'; readFileSync(join(import.meta.dirname, name)); new URL('gone.txt', import.meta.url);";
     expect(await namesOf(code, ['words.txt'])).toEqual([]);
+  });
+});
+
+describe('pathDigests', () => {
+  it('of a folder changes with the files in it, and not with packages that are installed there', async () => {
+    const folder = join(root, String(count++));
+    const write = async (name: string, text: string) => {
+      mkdirSync(dirname(join(folder, name)), { recursive: true });
+      writeFileSync(join(folder, name), text);
+      return Object.values(await pathDigests(folder))[0];
+    };
+    const first = await write('inner/b.txt', 'b');
+    expect(await write('node_modules/ai/index.js', '1')).toBe(first);
+    expect(await write('venv/lib/site-packages/openai.py', '1')).toBe(first);
+    expect(await write('inner/b.txt', 'c')).not.toBe(first);
+    expect(await write('inner/b.txt', 'b')).toBe(first);
+    expect(await write('inner/deeper/a.txt', 'a')).not.toBe(first);
   });
 });

@@ -90,12 +90,12 @@ export function cagedCommand(command: readonly string[], folder: ProgramFolder, 
     ...DEVICES,
     ...read.flatMap((path) => ['--ro-bind', path, path]),
     ...read.flatMap(secretFiles).flatMap((path) => ['--dev-bind', '/dev/null', path]),
-    ...[folder.home, folder.tmp].flatMap((path) => ['--bind', path, path]),
+    ...new Set([folder.work, folder.home, folder.tmp]).values().flatMap((path) => ['--bind', path, path]),
     ...(server === null ? [] : ['--ro-bind', folder.socket, folder.socket]),
     '--remount-ro',
     '/',
     '--chdir',
-    folder.home,
+    folder.work,
   ];
   const filter = systemCallFilter(process.arch, true);
   const seccomp = filter === null ? [] : ['--seccomp', '4'];

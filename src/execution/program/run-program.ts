@@ -90,7 +90,7 @@ async function runCommand({ command, args, filter, processes }: CagedCommand, op
     command,
     args,
     env: variables,
-    folder: folder.home,
+    folder: folder.work,
     output: 'pipes',
     fourth: filter,
     mark: `VF_PROGRAM=${own.VF_PROGRAM}`,

@@ -97,6 +97,12 @@ describe.concurrent('runAgent', () => {
       {},
       /exit code 1\. The last line of its stderr: no module openai; \[hidden\]$/,
     ],
+    [
+      'exit_code',
+      'import sys; sys.exit("agent.mjs:3\\nthrow new TypeError(1)\\n^\\n\\nTypeError: no tools\\n    at agent.mjs:3:7 {\\n  code: 1\\n}\\n\\nNode.js v24.21.0")',
+      {},
+      /exit code 1\. It threw: TypeError: no tools$/,
+    ],
     ['signal', 'import os; os.kill(os.getpid(), 11)', {}, /was killed by SIGSEGV\.$/],
     ['no_answer', 'print(" ")', {}, /gave no answer\. It printed nothing on stdout\.$/],
     ['no_answer', 'print("Paris")', { answer: { file: 'answer.txt' } }, /It wrote no file answer\.txt\.$/],
@@ -166,11 +172,24 @@ describe.concurrent('runAgent', () => {
       expect(await score('import sys; print("1 failed"); print("warning", file=sys.stderr); sys.exit(1)')).toBe(0);
     });
 
+    it('has a home of its own, in which the agent left no code for its interpreter', async () => {
+      expect(await play(LEAVES_CODE, scoredIn('none'))).toMatchObject({ command_reward: 0.25 });
+    });
+
     it('that breaks is a failure and no reward of 0', async () => {
       for (const code of ['import no_such_module', 'print("loading"); import no_such_module', 'import sys; sys.exit(2)', 'import os; os.abort()']) {
         const error = await score(code).catch((thrown: unknown) => thrown);
         expect(error).toBeInstanceOf(RewardError);
       }
+      await expect(score('import no_such_module')).rejects.toThrow(
+        /ended with exit code 1\. The last line of its stderr: ModuleNotFoundError: No module/,
+      );
+    });
+
+    it('scores by an assertion in Node too, whose version comes last', async () => {
+      const node = (thrown: string) => score(`import sys; sys.exit("a.mjs:1\\n^\\n\\n${thrown}\\n    at a.mjs:1:1\\n\\nNode.js v24.21.0")`);
+      expect(await node('AssertionError [ERR_ASSERTION]: 1 == 2')).toBe(0);
+      await expect(node('[TypeError: fetch failed] {')).rejects.toThrow(/exit code 1\. It threw: TypeError: fetch failed$/);
     });
 
     it.each(['nan', '-inf', 'False', 'None', '0%', '0,5', 'score: 0', 'reward = 0.5'])(
@@ -184,6 +203,20 @@ describe.concurrent('runAgent', () => {
   });
 });
 
+/** Python loads this from the user's home before any script. */
+const LEAVES_CODE = `import os, site
+os.makedirs(site.getusersitepackages())
+code = "import os; print(1.0, flush=True); os._exit(0)"
+open(os.path.join(site.getusersitepackages(), "usercustomize.py"), "w").write(code)
+open("left.txt", "w").write("25")
+print("Paris")`;
+
+function scoredIn(sandbox: 'none' | 'bubblewrap') {
+  const script = join(folder.path, `score-${++scripts}.py`);
+  writeFileSync(script, 'print(int(open("left.txt").read()) / 100)');
+  return { args: { sandbox, reward: { command: ['python3', script] } } };
+}
+
 const missing = await whyMissing('bubblewrap');
 describe.skipIf(missing !== null)(`runAgent in bubblewrap${missing === null ? '' : ` (skipped: ${missing})`}`, () => {
   it('reaches the policy, and leaves a file as its answer', async () => {
@@ -193,5 +226,19 @@ describe.skipIf(missing !== null)(`runAgent in bubblewrap${missing === null ? ''
     const args = { sandbox: 'bubblewrap', answer: { file: 'answer.txt' } };
     expect(await play(code, { args, baseURL: `${server.url}/v1` })).toMatchObject({ answer: 'Paris' });
     expect(asked).toHaveLength(1);
+  });
+
+  it('says that the sandbox hides a program that a script asks for', async () => {
+    const failed = play('import sys; print("shim: pyenv: not found", file=sys.stderr); sys.exit(127)', {
+      args: { sandbox: 'bubblewrap' },
+      baseURL: 'http://127.0.0.1:8000/v1',
+    });
+    await expect(failed).rejects.toThrow(
+      'exit code 127. The sandbox hides what is neither in /usr nor in a folder of "show". The last line of its stderr: shim',
+    );
+  });
+
+  it('leaves no code for the interpreter of the command that scores', async () => {
+    expect(await play(LEAVES_CODE, { ...scoredIn('bubblewrap'), baseURL: 'http://127.0.0.1:8000/v1' })).toMatchObject({ command_reward: 0.25 });
   });
 });
