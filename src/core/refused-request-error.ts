@@ -1,5 +1,5 @@
 /** The policy's server refused what a request asks for, such as a value or a message that it does not take. Recorded as its base class. */
-import { PolicyError, PromptTooLongError, type VfErrorOptions } from './errors.ts';
+import { NumericPolicyError, PolicyError, PromptTooLongError, type VfErrorOptions } from './errors.ts';
 
 export class RefusedRequestError extends PolicyError {
   /** The field of the request that the server names; null if it names none. */
@@ -14,10 +14,11 @@ export class RefusedRequestError extends PolicyError {
   }
 }
 
-/** True if another request might be answered: neither the key, the account or the server is at fault, nor the length of the prompt. */
+/** True if another request might be answered: neither the key, the account or the server is at fault, as one that computes NaN, nor the length of the prompt. */
 export function isRefusedRequest(error: unknown): error is PolicyError {
   if (error instanceof RefusedRequestError) return true;
-  return error instanceof PolicyError && error.status === 400 && !error.endsRun && !(error instanceof PromptTooLongError);
+  if (!(error instanceof PolicyError) || error instanceof PromptTooLongError || error instanceof NumericPolicyError) return false;
+  return error.status === 400 && !error.endsRun;
 }
 
 /** What the server said of the request, without its address where that is known. */

@@ -91,10 +91,14 @@ export function checkSize(path: string, bytes: number, mostBytes: number): void 
   if (bytes > mostBytes) throw new ConfigError(`${path} has ${countText(bytes)} bytes, more than the limit of ${countText(mostBytes)}`);
 }
 
-/** The file's bytes in pieces of `pieceBytes`; closes the file at the end. Rejects as `openRegularFile` does. Read it at once: an error without a reader ends the process. */
+const LEAST_PIECE_BYTES = 2 ** 14;
+
+/** The file's bytes in pieces of at most `pieceBytes`; closes the file at the end. Rejects as `openRegularFile` does. Read it at once: an error without a reader ends the process. */
 export async function streamRegularFile(path: string, options: { readonly pieceBytes: number; readonly signal?: AbortSignal }): Promise<ReadStream> {
-  const { pieceBytes: highWaterMark, signal } = options;
+  const { pieceBytes, signal } = options;
   const file = await openRegularFile(path);
+  // Each piece is a buffer of its own: folders of thousands of small files would fill the memory with empty ones.
+  const highWaterMark = Math.min(pieceBytes, Math.max((await file.stat()).size, LEAST_PIECE_BYTES));
   return file.createReadStream({ highWaterMark, ...(signal && { signal }) });
 }
 

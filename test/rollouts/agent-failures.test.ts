@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { AgentOptions } from '../../src/core/agent-env.ts';
 import type { Row } from '../../src/core/dataset.ts';
 import type { AgentPolicy } from '../../src/core/environment.ts';
-import { ExecutionError, ModelError, PolicyError } from '../../src/core/errors.ts';
+import { ExecutionError, ModelError, NumericPolicyError, PolicyError } from '../../src/core/errors.ts';
 import type { RoleDeclarations } from '../../src/core/model.ts';
 import { contentText } from '../../src/core/message.ts';
 import { Gateway } from '../../src/server/gateway/gateway.ts';
@@ -47,6 +47,20 @@ describe('the failure of the policy', () => {
     );
     const rollout = await play(retrying, gone(after), { maxReplays: 0 });
     expect(rollout).toMatchObject({ reward: null, stop: 'has_error', error: { type: 'PolicyError', message: 'the server is gone' } });
+  });
+
+  it('is no refusal of the request if the server computes NaN, although vLLM answers it with 400', async () => {
+    const once = agent(async ({ policy }) => {
+      await say(policy, asked('a'));
+      await say(policy, asked('b')).catch(() => {});
+      return { answer: 'grey' };
+    });
+    let turns = 0;
+    const broken: Turns = () => {
+      if (turns++ > 0) throw new NumericPolicyError('The server computed NaN', { status: 400 });
+      return 'grey';
+    };
+    expect(await play(once, broken, { maxReplays: 0, overridesSampling: false })).toMatchObject({ reward: null, error: { type: 'NumericPolicyError' } });
   });
 
   it('counts although a budget was spent afterwards', async () => {
