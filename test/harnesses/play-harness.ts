@@ -14,11 +14,11 @@ import { whyMissing } from '../execution/missing-executor.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 // oxlint-disable-next-line eslint/no-process-env -- as in scripts/harnesses/install.sh
-const HARNESSES = process.env['VF_HARNESSES_DIR'] ?? join(homedir(), '.cache/vf-search/harnesses');
+export const HARNESSES_FOLDER = process.env['VF_HARNESSES_DIR'] ?? join(homedir(), '.cache/vf-search/harnesses');
 
 /** Why they cannot be played here; null if they can. */
 export async function whyNoHarnesses(): Promise<string | null> {
-  return existsSync(join(HARNESSES, 'installed')) ? whyMissing('bubblewrap') : 'run scripts/harnesses/install.sh';
+  return existsSync(join(HARNESSES_FOLDER, 'installed')) ? whyMissing('bubblewrap') : 'run scripts/harnesses/install.sh';
 }
 
 export interface PlayedHarness {
@@ -39,8 +39,8 @@ export async function playHarness(
   const failures: unknown[] = [];
   await using gateway = await Gateway.open({ onFailure: (error) => failures.push(error) });
   const environment = await loadEnvironment(
-    { command: ['sh', join(ROOT, `examples/agents/${name}.sh`), '{question}'], dataset, sandbox: 'bubblewrap', show: [HARNESSES], ...args },
-    { env: { PATH: `${HARNESSES}/bin:${join(ROOT, 'node_modules/.bin')}:/usr/bin:/bin` } },
+    { command: ['sh', join(ROOT, `examples/agents/${name}.sh`), '{question}'], dataset, sandbox: 'bubblewrap', show: [HARNESSES_FOLDER], ...args },
+    { env: { PATH: `${HARNESSES_FOLDER}/bin:${join(ROOT, 'node_modules/.bin')}:/usr/bin:/bin` } },
   );
   const options = {
     environment,
