@@ -60,7 +60,10 @@ describe('the failure of the policy', () => {
       if (turns++ > 0) throw new NumericPolicyError('The server computed NaN', { status: 400 });
       return 'grey';
     };
-    expect(await play(once, broken, { maxReplays: 0, overridesSampling: false })).toMatchObject({ reward: null, error: { type: 'NumericPolicyError' } });
+    expect(await play(once, broken, { maxReplays: 0, overridesSampling: false })).toMatchObject({
+      reward: null,
+      error: { type: 'NumericPolicyError' },
+    });
   });
 
   it('counts although a budget was spent afterwards', async () => {
