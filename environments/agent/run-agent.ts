@@ -111,11 +111,9 @@ const LONGEST_LINE = 300;
 /** Node prints its version below an error that nobody caught. */
 const NODE_ENDS = /(^|\n)Node\.js v\d[\w.-]*$/;
 const NODE_THROWS = /^\[?([\w.$]*(?:Error|Exception)\b.*?)(?:\] \{)?$/m;
-/** A shorter value is an ordinary word. */
-const SHORTEST_SECRET = 8;
 
 function secretsOf({ args, policy, env }: RunAgentOptions): string[] {
-  return [policy.apiKey, ...args.env.map((name) => env[name] ?? '')].filter((value) => value.length >= SHORTEST_SECRET);
+  return [policy.apiKey, ...args.env.map((name) => env[name] ?? '')];
 }
 
 interface Left {

@@ -6,6 +6,7 @@ import type { RoleDeclarations } from './model.ts';
 import { checkSpelling } from './option-spelling.ts';
 import { playSettingsProblem } from './play-settings.ts';
 import type { Rubric } from './rubric.ts';
+import { assertDistinctNames, isToolSet } from './tool.ts';
 import { noTrainingRows } from './training-rows.ts';
 import { isObject } from '../schemas/is-object.ts';
 
@@ -44,7 +45,7 @@ export interface AgentOptions<R extends Row> {
   readonly failures?: 'fail' | 'score';
   /** The reward of one branch; null leaves it to the rollout's. @default the rollout's */
   readonly branchReward?: (context: BranchContext<R>) => number | null;
-  /** What the agent uses in every rollout and the environment closes, such as the tools of `mcpTools`. @default none */
+  /** What the agent uses in every rollout and the environment closes, such as the tools of `mcpTools`, whose names must differ. @default none */
   readonly resources?: readonly { close(): Promise<void> }[];
   /** Lines for the user before and after a run. @default none */
   readonly notices?: readonly string[];
@@ -111,7 +112,12 @@ export class AgentEnv<R extends Row = Row> implements Environment<R> {
     this.rubric = options.rubric;
     this.#train = options.train;
     this.#run = options.run;
-    this.#resources = options.resources ?? [];
+    this.#resources = [...new Set(options.resources)];
+    const sets = this.#resources.filter(isToolSet);
+    assertDistinctNames(
+      sets.flatMap((set) => set.tools),
+      sets,
+    );
     this.asksPolicy = options.asksPolicy ?? options.models === undefined;
     if (options.models !== undefined) this.programModels = options.models;
     this.roles = options.roles ?? {};

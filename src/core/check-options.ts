@@ -2,6 +2,7 @@ import { isObject } from '../schemas/is-object.ts';
 import { kindOrNumber } from '../schemas/kind-of.ts';
 import { suggestion } from './closest-name.ts';
 import { ConfigError } from './errors.ts';
+import { LONGEST_TIMER_MS } from './timers.ts';
 
 type Kind =
   | 'any'
@@ -13,6 +14,7 @@ type Kind =
   | 'count'
   | 'number'
   | 'amount'
+  | 'timeout'
   | 'table'
   | 'textTable'
   | 'function'
@@ -36,6 +38,10 @@ const KINDS: Readonly<Record<Kind, { readonly takes: string; readonly matches: (
   count: { takes: 'a whole number from 0 up', matches: (value) => Number.isSafeInteger(value) && (value as number) >= 0 },
   number: { takes: 'a number', matches: isNumber },
   amount: { takes: 'a number from 0 up', matches: (value) => isNumber(value) && (value as number) >= 0 },
+  timeout: {
+    takes: `a number of milliseconds above 0 and at most ${LONGEST_TIMER_MS}`,
+    matches: (value) => isNumber(value) && (value as number) > 0 && (value as number) <= LONGEST_TIMER_MS,
+  },
   table: { takes: 'an object', matches: isTable },
   textTable: { takes: 'an object whose values are strings', matches: (value) => isTable(value) && Object.values(value).every(isText) },
   function: { takes: 'a function', matches: (value) => typeof value === 'function' },

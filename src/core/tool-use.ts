@@ -10,7 +10,6 @@ import { toolsProblem } from './check-tools.ts';
 import type { Row } from './dataset.ts';
 import type { Episode, EpisodeOptions, PolicyNeed, StepContext } from './environment.ts';
 import { ConfigError, EnvironmentError, ModelError, RetrievalError, thrownText, ToolError, VfError } from './errors.ts';
-import { firstRepeated } from './first-repeated.ts';
 import type { Message, MessageContent, ToolCall } from './message.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './multi-turn.ts';
 import { returnedText } from './returned-text.ts';
@@ -27,7 +26,16 @@ import {
   toolCallId,
   type ToolSpec,
 } from './tool-calls.ts';
-import { type EpisodeTools, isToolSet, type ReadArguments, type Tool, type ToolExecution, type ToolSet, toolsOfSet } from './tool.ts';
+import {
+  assertDistinctNames,
+  type EpisodeTools,
+  isToolSet,
+  type ReadArguments,
+  type Tool,
+  type ToolExecution,
+  type ToolSet,
+  toolsOfSet,
+} from './tool.ts';
 
 export interface ToolOptions<R extends Row> extends MultiTurnOptions<R> {
   /** A list of tools and sets of tools, or tools of the AI SDK by name. Their names must differ. */
@@ -72,9 +80,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   constructor(options: ToolOptions<R>) {
     const { tools, sets, problem } = readTools(options.tools);
     if (problem !== null) throw new ConfigError(`The tools of the environment ${options.id} cannot be offered: ${problem}`);
-    const repeated = firstRepeated(tools.map(({ name }) => name));
-    if (repeated !== undefined)
-      throw new ConfigError(`Two tools are called "${repeated}". Rename one${sets.length === 0 ? '' : ', or give the tools of a server a prefix'}.`);
+    assertDistinctNames(tools, sets);
     super({ ...options, rubric: withToolMetrics(options.rubric, tools) });
     this.#sets = sets;
     if (options.calls === 'native' && this.turnFormat !== 'chat')

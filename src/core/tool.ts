@@ -1,5 +1,6 @@
 /** The tools of a ToolEnv: functions of the environment, and sets that hold something open, such as a server. */
 import { ConfigError } from './errors.ts';
+import { firstRepeated } from './first-repeated.ts';
 import type { Message } from './message.ts';
 import type { ToolSpec } from './tool-calls.ts';
 import type { ToolState } from './tool-use.ts';
@@ -61,6 +62,13 @@ export function defineTool(tool: Tool): Tool {
 
 export function assertToolName(name: string): void {
   if (!/^[\w-]+$/.test(name)) throw new ConfigError(`The tool name "${name}" must consist of letters, digits, _ and -`);
+}
+
+/** Throws ConfigError if two tools share a name. `sets`: those among whose tools they are. */
+export function assertDistinctNames(tools: readonly ToolSpec[], sets: readonly ToolSet[]): void {
+  const repeated = firstRepeated(tools.map(({ name }) => name));
+  if (repeated !== undefined)
+    throw new ConfigError(`Two tools are called "${repeated}". Rename one${sets.length === 0 ? '' : ', or give the tools of a server a prefix'}.`);
 }
 
 export function isToolSet(value: unknown): value is ToolSet {

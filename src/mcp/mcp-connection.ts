@@ -6,8 +6,10 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { thrownText, VfError } from '../core/errors.ts';
 import { systemText } from '../files/system-text.ts';
 import { boundedResponse } from '../transport/bounded-response.ts';
-import { headerCredentials, urlCredentials } from '../transport/credentials.ts';
-import { isSecretName, redactSecrets, redactUrl } from '../transport/redact.ts';
+import { headerCredentials, settingCredentials, urlCredentials, variableCredentials, wordCredentials } from '../transport/credentials.ts';
+import { redactUrl, secretRedactor } from '../transport/redact.ts';
+import { shownWords } from '../transport/shown-words.ts';
+import { boundTraffic } from './bound-traffic.ts';
 import { MOST_MESSAGE_BYTES, StdioTransport } from './stdio-transport.ts';
 
 /** Where a server is. */
@@ -76,6 +78,25 @@ const MOST_PAGES = 100;
 const MOST_QUOTED = 300;
 /** For the end of a session over HTTP, in milliseconds. */
 const END_MS = 1000;
+/** For the answer to a ping, in milliseconds. */
+const PING_MS = 5000;
+
+/** Codes of answers that are about the call alone: no such tool, arguments that do not fit. */
+const ABOUT_THE_CALL: readonly unknown[] = [-32601, -32602];
+/** Codes of the package for requests without an answer. */
+const [CLOSED, TIMEOUT] = [-32000, -32001];
+
+/**
+ * What became of a request by what was thrown. `refused`: the answer is that there is no such tool, or that its arguments do not fit. `answered`: another error of the server.
+ * `silent`: there was no answer in time. `lost`: there can be none.
+ */
+export function outcomeOf(thrown: unknown): 'refused' | 'answered' | 'silent' | 'lost' {
+  const { code } = thrown as { readonly code?: unknown };
+  if (ABOUT_THE_CALL.includes(code)) return 'refused';
+  if (code === TIMEOUT) return 'silent';
+  // A status of HTTP is positive.
+  return typeof code === 'number' && code < 0 && code !== CLOSED ? 'answered' : 'lost';
+}
 
 export class McpConnection {
   readonly client: McpClient;
@@ -84,18 +105,22 @@ export class McpConnection {
   readonly where: string;
   /** False once it has ended, by whichever side. */
   isOpen = true;
-  readonly #hide: (text: string) => string;
+  /** The text without secrets of the server: the credentials that it was given, and values of its variables. */
+  readonly hide: (text: string) => string;
+  /** The text without credentials; values of variables under ordinary names, and the addresses of others, stay. */
+  readonly hideCredentials: (text: string) => string;
   readonly #stdio: StdioTransport | null;
   readonly #endSession: () => Promise<void>;
   #excess: string | null = null;
+  #closing: Promise<void> | null = null;
 
   private constructor(client: Client, source: McpSource, parts: { readonly stdio: StdioTransport | null; readonly endSession: () => Promise<void> }) {
     this.client = client;
     this.#client = client;
     this.#stdio = parts.stdio;
     this.#endSession = parts.endSession;
-    this.#hide = hiding(source);
-    this.where = this.#hide(source.kind === 'url' ? source.url : [source.command, ...source.args].join(' '));
+    [this.hide, this.hideCredentials] = hiding(source);
+    this.where = this.hide(source.kind === 'url' ? source.url : shownWords([source.command, ...source.args]).join(' '));
     // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the client has no other way
     client.onclose = () => (this.isOpen = false);
   }
@@ -136,15 +161,29 @@ export class McpConnection {
     throw new VfError(`it lists its tools on more than ${MOST_PAGES} pages`);
   }
 
-  /** What was thrown in one line without secrets, with what was wrong with the last message, and the end of what the server wrote to stderr. */
+  /** True if the server answers a ping, be it with an error. */
+  async answers(signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.#client.ping({ timeout: PING_MS, signal });
+      return true;
+    } catch (error) {
+      return ['refused', 'answered'].includes(outcomeOf(error));
+    }
+  }
+
+  /** What was thrown in one line without secrets, with why the connection was ended, and the end of what the server wrote to stderr. */
   quote(thrown: unknown): string {
     const written = oneLine(this.#stdio?.written ?? '');
-    const excess = this.#excess === null ? '' : `; its message ${this.#excess}`;
-    return this.#hide(oneLine(typeof thrown === 'string' ? thrown : thrownText(thrown)) + excess + (written === '' ? '' : `; it wrote: ${written}`));
+    const excess = this.#excess === null ? '' : `; ${this.#excess}`;
+    return this.hide(oneLine(typeof thrown === 'string' ? thrown : thrownText(thrown)) + excess + (written === '' ? '' : `; it wrote: ${written}`));
   }
 
   /** Ends the connection and, with its processes, a server that it started. */
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
     this.isOpen = false;
     await this.#endSession().catch(() => {});
     await this.#client.close().catch(() => {});
@@ -152,7 +191,7 @@ export class McpConnection {
     await this.#stdio?.close();
   }
 
-  /** Ends every request: the package would wait for the end of a stream that failed. */
+  /** Ends every request, because of what the server sent: the package would wait for the end of a stream that failed. */
   refuse(excess: string): Error {
     this.#excess ??= excess;
     void this.close();
@@ -173,20 +212,23 @@ async function connectionFor(name: string, source: McpSource, { cwd, makeError }
   let refuse = (excess: string): Error => new Error(excess);
   if (source.kind === 'url') {
     const { StreamableHTTPClientTransport } = await fromSdk(() => import('@modelcontextprotocol/sdk/client/streamableHttp.js'));
-    const bounded = async (url: string | URL, init?: RequestInit) => boundedResponse(await fetch(url, init), MOST_MESSAGE_BYTES, refuse);
+    const bounded = async (url: string | URL, init?: RequestInit) =>
+      boundedResponse(await fetch(url, init), MOST_MESSAGE_BYTES, (excess) => refuse(`its message ${excess}`));
     const transport = new StreamableHTTPClientTransport(new URL(source.url), { requestInit: { headers: source.headers }, fetch: bounded });
     const endSession = () => Promise.race([transport.terminateSession(), new Promise<void>((resolve) => setTimeout(resolve, END_MS).unref())]);
     const connection = make(client, source, { stdio: null, endSession });
     refuse = (excess) => connection.refuse(excess);
+    boundTraffic(transport, refuse);
     return { connection, transport };
   }
   const { getDefaultEnvironment } = await fromSdk(() => import('@modelcontextprotocol/sdk/client/stdio.js'));
   const { deserializeMessage: parse } = await fromSdk(() => import('@modelcontextprotocol/sdk/shared/stdio.js'));
   const { command, args, env } = source;
-  const onExcess = (excess: string) => void refuse(excess);
+  const onExcess = (excess: string) => void refuse(`its message ${excess}`);
   const transport = new StdioTransport({ command, args, cwd, env: { ...getDefaultEnvironment(), ...env }, parse, onExcess });
   const connection = make(client, source, { stdio: transport, endSession: async () => {} });
   refuse = (excess) => connection.refuse(excess);
+  boundTraffic(transport, refuse);
   return { connection, transport };
 }
 
@@ -203,10 +245,13 @@ async function loaded<T>(name: string, load: () => Promise<T>, makeError: McpCon
   }
 }
 
-function hiding(source: McpSource): (text: string) => string {
-  const named = (fields: Readonly<Record<string, string>>) => Object.entries(fields).flatMap(([name, value]) => (isSecretName(name) ? [value] : []));
-  const secrets = source.kind === 'url' ? [...headerCredentials(source.headers), ...urlCredentials(source.url)] : named(source.env);
-  return (text) => redactSecrets(redactUrl(text), secrets);
+function hiding(source: McpSource): readonly [hide: (text: string) => string, hideCredentials: (text: string) => string] {
+  const credentials =
+    source.kind === 'url'
+      ? [...headerCredentials(source.headers), ...urlCredentials(source.url)]
+      : [...settingCredentials(source.env), ...wordCredentials(source.args)];
+  const hide = secretRedactor(source.kind === 'url' ? credentials : [...credentials, ...variableCredentials(source.env)]);
+  return [(text) => hide(redactUrl(text)), credentials.length === 0 ? (text) => text : secretRedactor(credentials)];
 }
 
 export function oneLine(text: string): string {

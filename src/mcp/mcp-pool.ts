@@ -1,7 +1,8 @@
 /** The clients of one MCP server: one for all episodes, or one at a time for each, where the server has state. A client that failed is ended, and another takes its place. */
 import { cancelled, untilAborted } from '../core/abort.ts';
 import { ToolError } from '../core/errors.ts';
-import type { McpConnection } from './mcp-connection.ts';
+import { type McpConnection, outcomeOf } from './mcp-connection.ts';
+import { readText, type ReadResult, resultText } from './mcp-result.ts';
 
 /** What an episode begins with: the shared client, a new client, or a client on which this tool was called. */
 export type McpReset = 'none' | 'client' | { readonly tool: string; readonly args?: Readonly<Record<string, unknown>> };
@@ -12,26 +13,22 @@ export interface McpPoolOptions {
   readonly first: McpConnection;
   readonly open: (signal: AbortSignal) => Promise<McpConnection>;
   readonly reset: McpReset;
-  /** Deadline of the call that resets, in milliseconds. */
+  /** Deadline of a call, in milliseconds. */
   readonly timeoutMs: number;
+  /** The longest text of a result. */
+  readonly maxChars: number;
 }
 
-interface CallOptions {
-  readonly signal: AbortSignal;
-  readonly timeoutMs: number;
-}
+type Arguments = Readonly<Record<string, unknown>>;
 
 /** The clients of an episode. */
 export interface McpLease extends AsyncDisposable {
-  /** The result as the server gave it. Rejects with ToolError if the server failed, and with an Error for arguments that it does not take. */
-  call(tool: string, args: Readonly<Record<string, unknown>>, options: CallOptions): Promise<unknown>;
+  /** A call that the server does not take has a result that is an error. Rejects with ToolError if the server failed. */
+  call(tool: string, args: Arguments, signal: AbortSignal): Promise<ReadResult>;
 }
 
-/** Codes of answers that are about the call alone: no such tool, arguments that do not fit. */
-const ABOUT_THE_CALL: readonly unknown[] = [-32601, -32602];
-
-/** Codes of the package for calls without an answer. */
-const [CLOSED, TIMEOUT] = [-32000, -32001];
+/** Calls in a row that the shared client may leave unanswered before it is replaced although it answers pings. */
+const MOST_UNANSWERED = 3;
 
 export class McpPool {
   readonly #options: McpPoolOptions;
@@ -39,8 +36,10 @@ export class McpPool {
   /** Those that no episode has. */
   readonly #free: McpConnection[];
   #shared: Promise<McpConnection> | null = null;
-  /** Those that did not answer a call in time: what became of it is not known. */
-  readonly #silent = new WeakSet<McpConnection>();
+  /** Calls that were not answered in time, since the last one that was. */
+  readonly #unanswered = new WeakMap<McpConnection, number>();
+  /** Those that are asked whether they are still there. */
+  readonly #doubted = new WeakSet<McpConnection>();
   #isClosed = false;
   readonly #ending = new AbortController();
 
@@ -56,12 +55,12 @@ export class McpPool {
     let own: Promise<McpConnection> | null = null;
     const connection = (signal: AbortSignal) => (reset === 'none' ? this.#sharedOne(signal) : (own ??= this.#begun(signal)));
     return {
-      call: async (tool, args, options) => this.#call(await connection(options.signal), tool, args, options),
+      call: async (tool, args, signal) => this.#call(await connection(signal), tool, args, signal),
       [Symbol.asyncDispose]: async () => {
         const left = await own?.catch(() => null);
         own = null;
         if (left === null || left === undefined) return;
-        if (reset !== 'client' && left.isOpen && !this.#isClosed && !this.#silent.has(left)) this.#free.push(left);
+        if (reset !== 'client' && left.isOpen && !this.#isClosed) this.#free.push(left);
         else await this.#end(left);
       },
     };
@@ -75,7 +74,8 @@ export class McpPool {
 
   async #sharedOne(signal: AbortSignal): Promise<McpConnection> {
     for (;;) {
-      const shared = (this.#shared ??= this.#connected());
+      // The end of the episode that happens to connect must not end the connection of all.
+      const shared = this.#shared ?? this.#share(this.#taken(this.#ending.signal));
       const connection = await untilAborted(shared, signal, () => cancelled(signal));
       if (connection.isOpen) return connection;
       // The first episode that finds it gone connects again, for all.
@@ -83,24 +83,42 @@ export class McpPool {
     }
   }
 
-  /** The end of the episode that happens to connect must not end the connection of all. */
-  #connected(): Promise<McpConnection> {
-    const connected = this.#taken(this.#ending.signal);
-    connected.catch(() => {
-      if (this.#shared === connected) this.#shared = null;
+  #share(connecting: Promise<McpConnection>): Promise<McpConnection> {
+    this.#shared = connecting;
+    connecting.catch(() => {
+      if (this.#shared === connecting) this.#shared = null;
     });
-    return connected;
+    return connecting;
+  }
+
+  /** The next calls wait until it is known whether the shared client is still there, or for another one. */
+  #doubt(connection: McpConnection): void {
+    if (this.#doubted.has(connection)) return;
+    this.#doubted.add(connection);
+    void this.#share(this.#keptOrNew(connection).finally(() => this.#doubted.delete(connection)));
+  }
+
+  async #keptOrNew(connection: McpConnection): Promise<McpConnection> {
+    const { signal } = this.#ending;
+    const isThere = await connection.answers(signal);
+    if (isThere && (this.#unanswered.get(connection) ?? 0) < MOST_UNANSWERED) return connection;
+    await this.#end(connection);
+    return this.#taken(signal);
   }
 
   /** A client for one episode, from the state in which it begins. */
   async #begun(signal: AbortSignal): Promise<McpConnection> {
-    const { reset, name, timeoutMs } = this.#options;
+    const { reset, name } = this.#options;
     const connection = await this.#taken(signal);
     if (typeof reset === 'string') return connection;
-    const result = (await this.#call(connection, reset.tool, reset.args ?? {}, { signal, timeoutMs })) as { readonly isError?: boolean };
-    if (result.isError !== true) return connection;
-    await this.#end(connection);
-    throw new ToolError(`The MCP server ${name} was not reset: its tool ${reset.tool} reported an error`, { retryable: true });
+    try {
+      const { isError } = await this.#call(connection, reset.tool, reset.args ?? {}, signal);
+      if (isError) throw new ToolError(`The MCP server ${name} was not reset: its tool ${reset.tool} reported an error`, { retryable: true });
+      return connection;
+    } catch (error) {
+      await this.#end(connection);
+      throw error;
+    }
   }
 
   async #taken(signal: AbortSignal): Promise<McpConnection> {
@@ -117,32 +135,33 @@ export class McpPool {
     return connection;
   }
 
-  async #call(
-    connection: McpConnection,
-    tool: string,
-    args: Readonly<Record<string, unknown>>,
-    { signal, timeoutMs }: CallOptions,
-  ): Promise<unknown> {
-    const { name } = this.#options;
+  async #call(connection: McpConnection, tool: string, args: Arguments, signal: AbortSignal): Promise<ReadResult> {
+    const { name, reset, timeoutMs, maxChars } = this.#options;
     if (!connection.isOpen)
       throw new ToolError(`The MCP server ${name} is gone, and with it what this episode had done: ${connection.quote('')}`, { retryable: true });
     try {
-      return await connection.client.callTool({ name: tool, arguments: { ...args } }, undefined, { signal, timeout: timeoutMs });
+      const result = await connection.client.callTool({ name: tool, arguments: { ...args } }, undefined, { signal, timeout: timeoutMs });
+      this.#unanswered.delete(connection);
+      return resultText(result, { maxChars, connection });
     } catch (cause) {
       if (signal.aborted) throw cancelled(signal);
-      const { code, message } = cause as { readonly code?: unknown; readonly message: string };
-      if (ABOUT_THE_CALL.includes(code)) throw new Error(message.replace(/^(MCP error -\d+: )+/, ''), { cause });
+      const outcome = outcomeOf(cause);
+      if (outcome === 'refused') return { isError: true, text: readText(connection.hide(refusalText(cause)), maxChars) };
       const failed = new ToolError(`The MCP server ${name} failed at ${tool}: ${connection.quote(cause)}`, { cause, retryable: true });
-      if (code === TIMEOUT) this.#silent.add(connection);
-      // Only an answer shows that the server is there; a status of HTTP is positive.
-      const isThere = typeof code === 'number' && code < 0 && code !== CLOSED;
-      if (!isThere) await this.#end(connection);
+      if (outcome === 'silent') this.#unanswered.set(connection, (this.#unanswered.get(connection) ?? 0) + 1);
+      if (outcome === 'silent' && reset === 'none') this.#doubt(connection);
+      // What became of the call is not known, so no episode can go on with the client that made it.
+      else if (outcome !== 'answered') await this.#end(connection);
       throw failed;
     }
   }
 
   async #end(connection: McpConnection): Promise<void> {
-    this.#all.delete(connection);
     await connection.close();
+    this.#all.delete(connection);
   }
+}
+
+function refusalText(cause: unknown): string {
+  return (cause as Error).message.replace(/^(MCP error -\d+: )+/, '');
 }

@@ -1,20 +1,33 @@
 /** What a policy reads of the result of an MCP tool. */
 import { countText } from '../core/count-text.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
+import type { McpConnection } from './mcp-connection.ts';
 
 export interface ReadResult {
   readonly isError: boolean;
   readonly text: string;
 }
 
-/** Texts as they are; what is no text is named, because the policy reads text only. A result without any content shows its structured one as JSON. */
-export function resultText(result: unknown, maxChars: number): ReadResult {
+interface Reading {
+  readonly maxChars: number;
+  /** The server may repeat what it was given. */
+  readonly connection: Pick<McpConnection, 'hide' | 'hideCredentials'>;
+}
+
+/** Texts as they are; what is not text is named, because the policy reads text only. A result without any content shows its structured one as JSON. */
+export function resultText(result: unknown, { maxChars, connection }: Reading): ReadResult {
   const { content, structuredContent, isError } = fieldsOf(result);
   const parts = Array.isArray(content) ? content.map(partText) : [];
   const whole = parts.length === 0 && structuredContent !== undefined ? JSON.stringify(structuredContent) : parts.join('\n');
+  const isFailure = isError === true;
+  return { isError: isFailure, text: readText(isFailure ? connection.hide(whole) : connection.hideCredentials(whole), maxChars) };
+}
+
+/** As much of the text as the policy may read, and how much is left out. */
+export function readText(whole: string, maxChars: number): string {
+  const left = whole.length - maxChars;
   const kept = whole.slice(0, maxChars).toWellFormed();
-  const left = whole.length - kept.length;
-  return { isError: isError === true, text: left > 0 ? `${kept}\n[${countText(left)} further characters left out]` : whole.toWellFormed() };
+  return left > 0 ? `${kept}\n[${countText(left)} further characters left out]` : kept;
 }
 
 function partText(part: unknown): string {

@@ -4,12 +4,12 @@
  */
 import { checkOptions, type OptionKinds } from '../core/check-options.ts';
 import { CancelledError, ConfigError, ToolError } from '../core/errors.ts';
+import { firstRepeated } from '../core/first-repeated.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import type { EpisodeTools, ToolSet } from '../core/tool.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { McpConnection, type McpSource } from './mcp-connection.ts';
-import { McpPool, type McpReset } from './mcp-pool.ts';
-import { resultText } from './mcp-result.ts';
+import { type McpLease, McpPool, type McpReset } from './mcp-pool.ts';
 
 /** A server, and how its tools are used: `command`, which is started, or `url`, where it runs. */
 export interface McpToolsOptions {
@@ -27,7 +27,7 @@ export interface McpToolsOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Its name in messages. @default 'mcp' */
   readonly name?: string;
-  /** Put before the name of each tool, such as `wiki_`, so that several servers may have tools of one name. @default '' */
+  /** Put before the name of each tool, such as `wiki_`, so that several servers may have tools of one name; letters, digits, _ and -. @default '' */
   readonly prefix?: string;
   /** The tools that are offered, by the server's names. @default all */
   readonly only?: readonly string[];
@@ -36,9 +36,9 @@ export interface McpToolsOptions {
    * one episode at a time, which begins with a call of this tool; it is not offered to the policy. @default 'none'
    */
   readonly reset?: McpReset;
-  /** Deadline for starting and connecting, in milliseconds. @default 60000 */
+  /** Deadline for starting and connecting, in milliseconds, at most 2,147,483,647 (24.8 days). @default 60000 */
   readonly connectTimeoutMs?: number;
-  /** Deadline of a call, in milliseconds; the server is told that it was cancelled. @default 60000 */
+  /** Deadline of a call, in milliseconds, at most 2,147,483,647; the server is told that it was cancelled. @default 60000 */
   readonly callTimeoutMs?: number;
   /** The longest result that the policy reads, in characters; the rest is left out and said. @default 50000 */
   readonly maxChars?: number;
@@ -57,8 +57,8 @@ const OPTIONS: OptionKinds<McpToolsOptions> = {
   prefix: 'text',
   only: 'texts',
   reset: 'any',
-  connectTimeoutMs: 'amount',
-  callTimeoutMs: 'amount',
+  connectTimeoutMs: 'timeout',
+  callTimeoutMs: 'timeout',
   maxChars: 'count',
   signal: 'signal',
 };
@@ -74,6 +74,7 @@ export async function mcpTools(options: McpToolsOptions): Promise<McpTools> {
   checkOptions('mcpTools', options, OPTIONS);
   const { name = 'mcp', connectTimeoutMs: timeoutMs = 60_000, callTimeoutMs = 60_000, maxChars = 50_000 } = options;
   const { cwd = process.cwd(), prefix = '', reset = 'none', signal = new AbortController().signal } = options;
+  if (!/^[\w-]*$/.test(prefix)) throw new ConfigError(`The prefix "${prefix}" of mcpTools must consist of letters, digits, _ and -`);
   const source = sourceOf(options);
   const tool = resetTool(reset);
   const open = (own: AbortSignal, isFirst = false) =>
@@ -87,7 +88,7 @@ export async function mcpTools(options: McpToolsOptions): Promise<McpTools> {
   try {
     const listed = await first.tools({ timeout: timeoutMs, signal });
     const offered = offeredTools(listed, { name, prefix, tool, ...(options.only !== undefined && { only: options.only }) });
-    return new McpTools(new McpPool({ name, first, open, reset, timeoutMs: callTimeoutMs }), offered, { name, timeoutMs: callTimeoutMs, maxChars });
+    return new McpTools(new McpPool({ name, first, open, reset, timeoutMs: callTimeoutMs, maxChars }), offered);
   } catch (cause) {
     await first.close();
     if (cause instanceof ConfigError) throw cause;
@@ -115,7 +116,7 @@ function offeredTools(
   const missing = [...(only ?? []), ...(tool === null ? [] : [tool])].find((each) => !known.includes(each));
   if (missing !== undefined)
     throw new ConfigError(`The MCP server ${name} has no tool ${missing}; it has ${known.join(', ') || 'none'}. Correct only or reset.`);
-  return listed
+  const offered = listed
     .filter((each) => each.name !== tool && only?.includes(each.name) !== false)
     .map(({ name: own, description = '', inputSchema }) => ({
       name: prefix + own.replaceAll(/[^\w-]/g, '_'),
@@ -123,6 +124,12 @@ function offeredTools(
       parameters: inputSchema,
       own,
     }));
+  if (offered.some((each) => each.own === ''))
+    throw new ConfigError(`The MCP server ${name} has a tool without a name. Name those to offer with only.`);
+  const twice = firstRepeated(offered.map((each) => each.name));
+  if (twice === undefined) return offered;
+  const alike = offered.filter((each) => each.name === twice).map((each) => JSON.stringify(each.own));
+  throw new ConfigError(`The MCP server ${name} has tools that would all be called ${twice}: ${alike.join(', ')}. Choose one of them with only.`);
 }
 
 function sourceOf({ command, args = [], env = {}, url, headers = {} }: McpToolsOptions): McpSource {
@@ -139,29 +146,21 @@ function resetTool(reset: McpReset): string | null {
   throw new ConfigError("reset of mcpTools must be 'none', 'client' or { tool: NAME }.");
 }
 
-interface CallOptions {
-  readonly name: string;
-  readonly timeoutMs: number;
-  readonly maxChars: number;
-}
-
 /** The tools of one server, as `mcpTools` gives them. Close them, unless they are in a ToolEnv, which does. */
 export class McpTools implements ToolSet, AsyncDisposable {
   readonly tools: readonly ToolSpec[];
   readonly #pool: McpPool;
   readonly #offered: readonly Offered[];
-  readonly #options: CallOptions;
 
-  constructor(pool: McpPool, offered: readonly Offered[], options: CallOptions) {
+  constructor(pool: McpPool, offered: readonly Offered[]) {
     this.#pool = pool;
     this.#offered = offered;
-    this.#options = options;
     this.tools = offered.map(({ name, description, parameters }) => ({ name, description, parameters }));
   }
 
   /** The tools for one episode; dispose them at its end. */
   episode(): McpEpisode {
-    return new McpEpisode(this.#pool, this.#offered, this.#options);
+    return new McpEpisode(this.#pool, this.#offered);
   }
 
   /** Ends the connections, and the processes that it started. Safe to call twice. */
@@ -193,17 +192,15 @@ interface StandardJsonSchema {
 
 /** The tools of one server during one episode. */
 export class McpEpisode implements EpisodeTools {
-  readonly #pool: McpPool;
   readonly #offered: readonly Offered[];
-  readonly #options: CallOptions;
-  #lease: ReturnType<McpPool['lease']> | null = null;
+  readonly #lease: McpLease;
+  #isOver = false;
   /** The first failure that an agent may have swallowed. */
   #failure: ToolError | null = null;
 
-  constructor(pool: McpPool, offered: readonly Offered[], options: CallOptions) {
-    this.#pool = pool;
+  constructor(pool: McpPool, offered: readonly Offered[]) {
+    this.#lease = pool.lease();
     this.#offered = offered;
-    this.#options = options;
   }
 
   /**
@@ -238,20 +235,19 @@ export class McpEpisode implements EpisodeTools {
 
   /** The text of a result. Rejects with ToolError if the server failed, and with the server's words if it reports an error. */
   async call(name: string, args: Readonly<Record<string, unknown>>, { signal }: { readonly signal: AbortSignal }): Promise<string> {
-    const { maxChars, timeoutMs } = this.#options;
+    if (this.#isOver) throw new Error(`The episode is over, so ${name} is not called`);
     const tool = this.#offered.find((each) => each.name === name);
     if (tool === undefined) throw new Error(`there is no tool "${name}"; the tools are ${this.#offered.map((each) => each.name).join(', ')}`);
-    this.#lease ??= this.#pool.lease();
-    const { isError, text } = resultText(await this.#lease.call(tool.own, args, { signal, timeoutMs }), maxChars);
+    const { isError, text } = await this.#lease.call(tool.own, args, signal);
     if (isError) throw new Error(text === '' ? `The tool ${name} failed without saying why` : text);
     return text;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const [lease, failure] = [this.#lease, this.#failure];
-    this.#lease = null;
+    const failure = this.#failure;
     this.#failure = null;
-    await lease?.[Symbol.asyncDispose]();
+    this.#isOver = true;
+    await this.#lease[Symbol.asyncDispose]();
     if (failure !== null) throw failure;
   }
 }

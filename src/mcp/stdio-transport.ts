@@ -88,7 +88,7 @@ export class StdioTransport implements Transport {
       this.#bounds.take(chunk) ?? (this.#bytes + chunk.length > MOST_MESSAGE_BYTES ? `has more than ${countText(MOST_MESSAGE_BYTES)} bytes` : null);
     if (excess !== null) return this.#options.onExcess(excess);
     let from = 0;
-    for (let at = chunk.indexOf(NEWLINE); at !== -1; at = chunk.indexOf(NEWLINE, from)) {
+    for (let at = chunk.indexOf(NEWLINE); at !== -1 && !this.#isEnded; at = chunk.indexOf(NEWLINE, from)) {
       this.#readLine(Buffer.concat([...this.#pieces, chunk.subarray(from, at)]).toString('utf8'));
       this.#pieces = [];
       this.#bytes = 0;

@@ -4,10 +4,14 @@ import { percentDecoded } from './secret-spellings.ts';
 
 /** Placeholders for a key that is not needed; hiding these words would damage ordinary text. */
 const PLACEHOLDERS = new Set(['', 'EMPTY', 'empty', 'none', 'None', 'null', 'dummy', 'token', 'not-needed', 'no-key']);
-/** A user name, or the text after a scheme such as Bearer, is hidden from this length on; a shorter one is likely an ordinary word. */
-const SHORTEST_WORD = 8;
+/** A text that may be a secret, such as a user name, what follows a scheme such as Bearer, or the value of a variable, is hidden from this length on; a shorter one is likely an ordinary word. */
+export const SHORTEST_WORD = 8;
 /** A header with an ordinary name may contain a secret: a value of at least this length is treated as one. */
 const SHORTEST_HEADER = 16;
+/** Matches settings inside a text: `generation.api_key=VALUE`, `openai={api_key: VALUE}`. A match begins only where a word begins, which keeps it linear. */
+const ASSIGNMENT = /(?<![\w.-])([\w.-]+)["']?\s*[:=]\s*["']?([^\s"',}\]]+)/g;
+/** A header in a word of a command, such as `Authorization: Bearer VALUE`, or `--header=` before it. */
+const HEADER = /^(?:--?[\w-]+=)?([\w-]+):(.+)/s;
 
 /** False for a placeholder such as `EMPTY`. */
 export function isSecretValue(value: string): boolean {
@@ -36,4 +40,42 @@ export function urlCredentials(text: string): string[] {
     ...(password === '' && user.length >= SHORTEST_WORD ? [user] : []),
     ...[...url.searchParams].filter(([name]) => isSecretName(name)).map(([, value]) => value),
   ].filter(isSecretValue);
+}
+
+/** Values of settings under secret names, at any depth, also in the texts among them; credentials of their URLs. */
+export function settingCredentials(value: unknown): string[] {
+  return [...secretsWithin(value, false)].filter(isSecretValue);
+}
+
+function* secretsWithin(value: unknown, isSecret: boolean): Generator<string> {
+  if (typeof value === 'string') {
+    if (isSecret && value.length >= SHORTEST_WORD) yield value;
+    if (value.includes('://')) yield* urlCredentials(value);
+    for (const [, name, assigned] of value.matchAll(ASSIGNMENT)) if (isSecretName(name!)) yield* secretsWithin(assigned, true);
+  } else if (typeof value === 'object' && value !== null)
+    for (const [key, item] of Object.entries(value)) yield* secretsWithin(item, isSecret || isSecretName(key));
+}
+
+/** What the words of a command hold: settings and headers under secret names, what follows a flag of such a name, and credentials of URLs. */
+export function wordCredentials(words: readonly string[]): string[] {
+  return words.flatMap((word, i) => {
+    const [, name = '', header = ''] = HEADER.exec(word) ?? [];
+    return [
+      ...settingCredentials(word),
+      ...(isSecretName(name) ? headerCredentials({ [name]: header.trim() }) : []),
+      ...(isSecretFlag(words[i - 1] ?? '') && !word.startsWith('-') && isSecretValue(word) ? [word] : []),
+    ];
+  });
+}
+
+/** True for `--api-key`, whose value is the next word. */
+export function isSecretFlag(word: string): boolean {
+  return /^--?[A-Za-z][\w-]*$/.test(word) && isSecretName(word);
+}
+
+/** Values of a program's variables that are or may be secrets: all but short ones under an ordinary name. */
+export function variableCredentials(variables: Readonly<Record<string, string>>): string[] {
+  return Object.entries(variables).flatMap(([name, value]) =>
+    isSecretValue(value) && (value.length >= SHORTEST_WORD || isSecretName(name)) ? [value, ...urlCredentials(value)] : [],
+  );
 }

@@ -46,7 +46,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   'src/pipelines/servers/prompt-server.ts: \\([^)]*\\)|;.*': "the description of the package's own tool",
   'src/reports/evaluation/render-transcript.ts: <[^>]*(?:>|$)': 'the end always matches',
   'src/retrieval/dense/embedding-prefixes.ts: [/\\\\]+$': "the name of the user's model",
-  'src/rounds/driver/shown-words.ts: ^([^=:\\s]+)(=|:\\s+)(.*)$': 'the end always matches',
+  'src/transport/shown-words.ts: ^([^=:\\s]+)(=|:\\s+)(.*)$': 'the end always matches',
   'src/sessions/training/training-dry-run.ts: =(.*)$': 'an argument of the command',
   'src/schemas/run-name.ts: [/\\\\]+$': "a path of the user's configuration",
   'src/trainer/records/step-advantages.ts: (step-\\d+)[^/\\\\]*?\\.jsonl(?:\\.thin)?((?:\\.gz)?)$': 'the name of a file',

@@ -30,6 +30,8 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const newLog = () => join(folder, `${logs++}.log`);
 const linesOf = (log: string) => (existsSync(log) ? readFileSync(log, 'utf8').split('\n').slice(0, -1) : []);
 const stdio = (log: string, more: McpToolsOptions = {}) => mcpTools({ command: process.execPath, args: [SERVER, 'stdio', log], ...more });
+/** Process ids. */
+const startedBy = (log: string) => linesOf(log).flatMap((line) => (line.startsWith('started') ? [Number(line.split(' ')[1])] : []));
 const isAlive = (pid: number) => {
   try {
     return process.kill(pid, 0);
@@ -153,16 +155,76 @@ describe.concurrent('mcpTools in a ToolEnv', () => {
     }
   });
 
-  it('keeps the tools of several servers apart by a prefix, and refuses two of one name', async () => {
+  it('replaces a client that left three calls in a row unanswered, for all episodes', async () => {
+    const log = newLog();
+    await using tools = await stdio(log, { callTimeoutMs: 300 });
+    const environment = environmentWith(tools);
+    const slow = await Promise.allSettled([1, 2, 3].map(() => played(environment, ['slow'])));
+    expect(slow.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
+    expect((await played(environment, ['notes'])).read).toEqual(['']);
+    expect(startedBy(log)).toHaveLength(2);
+    await until(() => !isAlive(startedBy(log)[0]!));
+  });
+
+  it('repeats no secret: of its variables, of its arguments, in any error or result', async () => {
+    const secrets = ['key-of-twenty-letters', 'hunter2hunter2', 'sk-in-an-argument', 'bearer-in-a-header'];
+    const args = [SERVER, 'stdio', newLog(), `--token=${secrets[2]}`, '--header', `Authorization: Bearer ${secrets[3]}`];
+    await using tools = await mcpTools({ command: process.execPath, args, env: { WIKI_KEY: secrets[0]!, WIKI_LOGIN: secrets[1]! } });
+    const environment = environmentWith(tools);
+    for (const secret of secrets) {
+      const { read } = await played(environment, ['refuse', secret], ['fail', secret]);
+      expect(read).toEqual(['Error: refuse takes no ***', 'Error: no note ***']);
+      await expect(played(environment, ['break', secret])).rejects.toThrow(
+        /^The MCP server mcp failed at break: MCP error -32603: .*broken at \*\*\*$/,
+      );
+    }
+    // A value under an ordinary name may be a folder, which the policy has to read.
+    expect((await played(environment, ['env_of', 'WIKI_KEY'], ['env_of', 'WIKI_LOGIN'])).read).toEqual(['***', secrets[1]]);
+    const gone = mcpTools({ command: './no-such-command', args: args.slice(3) });
+    await expect(gone).rejects.toThrow('(./no-such-command --token=*** --header Authorization: ***)');
+  });
+
+  it('keeps the tools of several servers apart by a prefix, and refuses two of one name, also for an agent', async () => {
     await using a = await stdio(newLog(), { only: ['note', 'notes'] });
     await using b = await stdio(newLog(), { only: ['note', 'notes'], prefix: 'b_' });
+    const agentWith = (...resources: McpTools[]) =>
+      new AgentEnv({ id: 'noting', eval: new Dataset('notes', [row]), rubric: new Rubric({ funcs: [] }), run: async () => ({}), resources });
+    expect(agentWith(a, b, a).id).toBe('noting');
+    await using c = await stdio(newLog(), { only: ['note'] });
+    expect(() => agentWith(a, c)).toThrow(/^Two tools are called "note"\. Rename one, or give the tools of a server a prefix\.$/);
     expect(() => environmentWith(a, a)).toThrow(/^Two tools are called "note"\. Rename one, or give the tools of a server a prefix\.$/);
     const { read } = await played(environmentWith(a, b), ['note', 'x'], ['b_note', 'y'], ['notes'], ['b_notes']);
     expect(read).toEqual(['noted x', 'noted y', 'x', 'y']);
   });
 });
 
+describe.concurrent('mcpTools where a reset fails', () => {
+  it.each([
+    ['by an error', 'break', /^The MCP server mcp failed at break: /],
+    ['by silence', 'slow', /^The MCP server mcp failed at slow: .*timed out/],
+    ['by a refusal', 'refuse', /^The MCP server mcp was not reset: its tool refuse reported an error$/],
+  ])('%s, fails the rollout and ends the process that it started', async (_, tool, text) => {
+    const log = newLog();
+    await using tools = await stdio(log, { reset: { tool }, callTimeoutMs: 300 });
+    await expect(played(environmentWith(tools), ['notes'])).rejects.toThrow(text);
+    await until(() => startedBy(log).every((pid) => !isAlive(pid)));
+  });
+});
+
 describe.concurrent('mcpTools and the state of a server', { tags: 'long' }, () => {
+  it('starts a server again that no longer answers at all, after the one call that waited for it', async () => {
+    const log = newLog();
+    await using tools = await stdio(log, { callTimeoutMs: 1000 });
+    const environment = environmentWith(tools);
+    await played(environment, ['notes']);
+    const [pid] = startedBy(log);
+    process.kill(pid!, 'SIGSTOP');
+    await expect(played(environment, ['notes'])).rejects.toThrow('timed out');
+    expect((await played(environment, ['notes'])).read).toEqual(['']);
+    expect(startedBy(log)).toHaveLength(2);
+    expect(isAlive(pid!)).toBe(false);
+  });
+
   const [one, two] = [[['note', 'a'], ['notes']] as const, [['note', 'b'], ['notes']] as const];
 
   it('is shared by all episodes without a reset', async () => {
@@ -301,6 +363,15 @@ describe.concurrent('mcpTools for an agent of the AI SDK', () => {
     await until(() => !isAlive(pid));
   });
 
+  it('calls nothing once the episode is over, so that no server is started for nobody', async () => {
+    const log = newLog();
+    await using mcp = await stdio(log, { reset: 'client' });
+    const tools = mcp.episode();
+    await tools[Symbol.asyncDispose]();
+    await expect(tools.call('notes', {}, { signal })).rejects.toThrow(/^The episode is over, so notes is not called$/);
+    expect(startedBy(log)).toHaveLength(1);
+  });
+
   it('throws a failure of the server again at the end of the episode, which the SDK had shown to the model', async () => {
     await using mcp = await stdio(newLog());
     const run = async () => {
@@ -319,6 +390,15 @@ describe.concurrent('mcpTools refuses in one line', () => {
     [{}, /^mcpTools needs a command or a url, and not both/],
     [{ command: 'x', url: 'http://x' }, /^mcpTools needs a command or a url, and not both/],
     [{ url: 'ftp://x' }, /^The url of mcpTools must begin with http/],
+    [{ command: 'x', prefix: 'a b' }, /^The prefix "a b" of mcpTools must consist of letters, digits, _ and -$/],
+    [
+      { command: 'x', callTimeoutMs: Infinity },
+      /^mcpTools takes a number of milliseconds above 0 and at most 2147483647 as callTimeoutMs, got Infinity$/,
+    ],
+    [
+      { command: 'x', connectTimeoutMs: 3e9 },
+      /^mcpTools takes a number of milliseconds above 0 and at most 2147483647 as connectTimeoutMs, got 3000000000$/,
+    ],
     [{ command: 'x', argz: [] }, /^mcpTools has no option argz \(did you mean args\?\)/],
     [{ command: process.execPath, args: ['-e', '1'], reset: 'always' }, /^reset of mcpTools must be 'none', 'client' or \{ tool: NAME \}/],
     [{ command: './no-such-command' }, /^The MCP server mcp \(\.\/no-such-command\) cannot be used: .*not found$/],
@@ -331,6 +411,17 @@ describe.concurrent('mcpTools refuses in one line', () => {
     const refused = mcpTools(options as never);
     await expect(refused).rejects.toThrow(text);
     await expect(refused).rejects.toBeInstanceOf(ConfigError);
+  });
+
+  it.each([
+    [['a.b', 'a_b', 'c'], 'would all be called a_b: "a.b", "a_b". Choose one of them with only.'],
+    [['c', 'c'], 'would all be called c: "c", "c".'],
+    [['c', ''], 'has a tool without a name. Name those to offer with only.'],
+  ])('tools that no call could tell apart: %j', async (names, text) => {
+    const env = { TOOLS: JSON.stringify(names) };
+    await expect(stdio(newLog(), { env })).rejects.toThrow(text);
+    await using tools = await stdio(newLog(), { env, only: [names[0]!].filter((name) => names.lastIndexOf(name) === 0) });
+    expect(tools.tools.length).toBeLessThan(2);
   });
 
   it('a reset by a tool that the server does not have', async () => {

@@ -13,7 +13,8 @@ const say = (line: string) => log !== undefined && appendFileSync(log, `${line}\
 say(`started ${process.pid}`);
 
 const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] });
-const TOOLS = ['note', 'notes', 'reset', 'fail', 'picture', 'slow', 'crash', 'long', 'env.of', 'structured', 'refuse'];
+const OWN_TOOLS = ['note', 'notes', 'reset', 'fail', 'picture', 'slow', 'crash', 'break', 'long', 'env.of', 'structured', 'refuse'];
+const TOOLS = process.env['TOOLS'] === undefined ? OWN_TOOLS : (JSON.parse(process.env['TOOLS']) as string[]);
 
 function notesServer(): Server {
   const notes: string[] = [];
@@ -38,7 +39,7 @@ function notesServer(): Server {
         say('reset');
         return text('empty');
       case 'fail':
-        return { ...text('no such note'), isError: true };
+        return { ...text(args['text'] === undefined ? 'no such note' : `no note ${given}`), isError: true };
       case 'picture':
         return {
           content: [
@@ -59,6 +60,8 @@ function notesServer(): Server {
         return text('é'.repeat(100_000));
       case 'env.of':
         return text(process.env[given] ?? 'not set');
+      case 'break':
+        throw new McpError(ErrorCode.InternalError, `broken at ${given}`);
       case 'structured':
         return { content: [], structuredContent: { n: 1 } };
       default:

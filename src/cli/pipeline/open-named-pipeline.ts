@@ -2,6 +2,7 @@ import type { OpenPipeline } from '../../pipelines/open-pipeline.ts';
 import { openPipeline } from '../../registry/open-pipeline.ts';
 import { isSecretValue } from '../../transport/credentials.ts';
 import { isSecretName } from '../../transport/redact.ts';
+import { shownWords } from '../../transport/shown-words.ts';
 import { fieldsOf, textsIn } from '../../schemas/is-object.ts';
 import type { CommandContext } from '../command-line.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
@@ -33,7 +34,7 @@ export function noteUnopened({ unopened, sources }: OpenPipeline, { note }: Comm
   for (const name of unopened) {
     const source = sources[name];
     const { url, command, args } = fieldsOf(source);
-    const what = typeof source === 'string' ? source : textsIn([url ?? [command, args]]).join(' ');
+    const what = typeof source === 'string' ? source : shownWords(textsIn([url ?? [command, args]])).join(' ');
     note(
       `vf-pipeline: not checked: the server ${escapeControls(name)} (${escapeControls(what)}) and what its steps take and give; if you trust it, --start-servers opens it`,
     );

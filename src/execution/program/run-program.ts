@@ -10,6 +10,7 @@ import { countText } from '../../core/count-text.ts';
 import { ExecutionError } from '../../core/errors.ts';
 import { withoutColours } from '../../core/without-colours.ts';
 import { type GroupEnd, ProcessGroup } from '../../files/process-group.ts';
+import { SHORTEST_WORD } from '../../transport/credentials.ts';
 import { watchJob } from '../process/job-watch.ts';
 import { assertProgram } from './find-program.ts';
 import { openProgramFolder, type ProgramFolder } from './program-folder.ts';
@@ -31,7 +32,7 @@ export interface ProgramOptions {
   readonly seconds?: number;
   /** Of stdout and stderr together. @default 1 MiB */
   readonly outputBytes?: number;
-  /** Values that are hidden in stderr. @default none */
+  /** Values that are hidden in stderr; those of fewer than 8 characters are taken for ordinary words. @default none */
   readonly secrets?: readonly string[];
   /** Of all its processes together, where /proc tells them. @default 4 GiB */
   readonly memoryBytes?: number;
@@ -100,7 +101,8 @@ async function runCommand({ command, args, filter, processes }: CagedCommand, op
   const { stdin, stdout, stderr } = group.streams;
   stdin.end(input);
   const bound = Promise.withResolvers<Excess | 'aborted'>();
-  const { outputBytes: mostBytes = MIB, secrets = [] } = options;
+  const { outputBytes: mostBytes = MIB } = options;
+  const secrets = (options.secrets ?? []).filter(({ length }) => length >= SHORTEST_WORD);
   const output = collect(stdout, stderr, { mostBytes, secrets, onExcess: bound.resolve });
   using _ = onAbort(signal, () => bound.resolve('aborted'));
   using watch = watchJob(

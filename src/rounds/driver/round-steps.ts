@@ -13,7 +13,7 @@ import { ownCommand } from '../../reports/text/own-command.ts';
 import { isRunning, untilEnded } from './left-command.ts';
 import type { EndedCommand, RoundsContext } from './round-commands.ts';
 import type { RoundsState } from './rounds-state.ts';
-import { shownWords } from './shown-words.ts';
+import { shownWords } from '../../transport/shown-words.ts';
 import { type StepSummary, summaryIn } from './training-summary.ts';
 
 /** The results of a training. */

@@ -1,6 +1,6 @@
-import { readJson } from '../../core/read-json.ts';
-import { isObject } from '../../schemas/is-object.ts';
-import { hideSecrets, isSecretName, redactUrl } from '../../transport/redact.ts';
+import { readJson } from '../core/read-json.ts';
+import { isSecretFlag } from './credentials.ts';
+import { hideSecrets, isSecretName, redactUrl } from './redact.ts';
 
 /**
  * The words of a command as they may be shown and kept: without passwords in URLs and without values under secret names, in JSON, in `name=value`, in a header
@@ -9,7 +9,7 @@ import { hideSecrets, isSecretName, redactUrl } from '../../transport/redact.ts'
 export function shownWords(words: readonly string[]): string[] {
   return words.map((word, i) => {
     const before = words[i - 1] ?? '';
-    return /^--?[A-Za-z][\w-]*$/.test(before) && isSecretName(before) && !word.startsWith('-') ? '***' : shownWord(word);
+    return isSecretFlag(before) && !word.startsWith('-') ? '***' : shownWord(word);
   });
 }
 
@@ -26,8 +26,8 @@ function shownWord(word: string): string {
 function parsedFields(word: string): object | null {
   if (!word.startsWith('{')) return null;
   try {
-    const value = readJson(word);
-    return isObject(value) ? value : null;
+    // Text that begins so is an object, or not JSON.
+    return readJson(word) as object;
   } catch {
     return null;
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { shellCommand } from '../../../src/reports/text/own-command.ts';
-import { redactUrl } from '../../../src/transport/redact.ts';
-import { shownWords } from '../../../src/rounds/driver/shown-words.ts';
+import { shellCommand } from '../../src/reports/text/own-command.ts';
+import { redactUrl } from '../../src/transport/redact.ts';
+import { shownWords } from '../../src/transport/shown-words.ts';
 
 describe('shownWords', () => {
   it('leaves out passwords in URLs and values under secret names, and nothing else', () => {
