@@ -1,5 +1,5 @@
 /** The options of a call in the AI SDK, as a request of an agent. Every option is read, known to change nothing here, or refused by its name. */
-import type { LanguageModelV4CallOptions, LanguageModelV4Message } from '@ai-sdk/provider';
+import type { LanguageModelV4CallOptions } from '@ai-sdk/provider';
 import type { Message, ToolCall } from '../core/message.ts';
 import { toolOutputText } from '../core/sdk-tool-output.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
@@ -20,7 +20,7 @@ export function readCallOptions(model: string, options: LanguageModelV4CallOptio
   const keys = new RequestKeys(reasoning === 'provider-default' ? asked : { ...options });
   const prompt = keys.required('prompt', LIST) as LanguageModelV4CallOptions['prompt'];
   if (prompt.length === 0) refuse('prompt', 'must have at least one message.');
-  const messages = prompt.flatMap((message, i) => messagesOf(message, `prompt[${i}]`));
+  const messages = messagesOf(prompt);
   const offered = new Map<string, ToolSpec>();
   const unhonoured = new Set<string>();
   for (const [i, tool] of (keys.optional('tools', LIST) ?? []).entries()) offer(offered, toolOf(tool, `tools[${i}]`, unhonoured), `tools[${i}]`);
@@ -69,25 +69,33 @@ function toolOf(tool: unknown, place: string, unhonoured: Set<string>): ToolSpec
   return refuse(place, `is ${what}, a tool that runs at its provider, and the policy has none. Give it as a tool with execute.`);
 }
 
-function messagesOf(message: LanguageModelV4Message, place: string): readonly Message[] {
-  const { role, content } = message;
-  if (role === 'system') return [{ role, content }];
-  if (!Array.isArray(content)) return refuse(`${place}.content`, 'must be a list of parts.');
-  const parts = content.map((part, i) => [fieldsOf(part), `${place}.content[${i}]`] as const);
-  if (role === 'user') return [{ role, content: parts.map(([part, at]) => textOf(part, at)).join('\n') }];
-  if (role === 'assistant') return [assistantMessage(parts)];
-  if (role !== 'tool') return refuse(`${place}.role`, 'must be system, user, assistant or tool.');
-  // Of an approval, the result tells what became of it.
-  return parts.filter(([part]) => part['type'] !== 'tool-approval-response').map(([part, at]) => toolMessage(part, at));
+/** Told again with every call, so that a late turn costs no more than an early one only if this is cheap: places are named where one is refused. */
+function messagesOf(prompt: LanguageModelV4CallOptions['prompt']): readonly Message[] {
+  const messages: Message[] = [];
+  for (const [i, { role, content }] of prompt.entries()) {
+    if (role === 'system') {
+      messages.push({ role, content });
+      continue;
+    }
+    if (!Array.isArray(content)) refuse(`prompt[${i}].content`, 'must be a list of parts.');
+    const parts = content as readonly unknown[];
+    if (role === 'user') messages.push({ role, content: parts.map((part, k) => textOf(fieldsOf(part), i, k)).join('\n') });
+    else if (role === 'assistant') messages.push(assistantMessage(parts, i));
+    else if (role === 'tool') toolMessages(messages, parts, i);
+    else refuse(`prompt[${i}].role`, 'must be system, user, assistant or tool.');
+  }
+  return messages;
 }
 
-type Part = readonly [part: Readonly<Record<string, unknown>>, place: string];
+type Part = Readonly<Record<string, unknown>>;
+const partName = (message: number, part: number) => `prompt[${message}].content[${part}]`;
 
-function assistantMessage(parts: readonly Part[]): Message {
-  const texts: string[] = [];
+function assistantMessage(parts: readonly unknown[], i: number): Message {
+  let content = '';
   const thoughts: string[] = [];
   const toolCalls: ToolCall[] = [];
-  for (const [part, place] of parts) {
+  for (const [k, given] of parts.entries()) {
+    const part = fieldsOf(given);
     const { type, text, toolCallId, toolName, input, providerExecuted } = part;
     if (type === 'reasoning' && typeof text === 'string') thoughts.push(text);
     else if (type === 'tool-call' && providerExecuted !== true)
@@ -96,24 +104,26 @@ function assistantMessage(parts: readonly Part[]): Message {
         name: String(toolName),
         arguments: typeof input === 'string' ? input : (JSON.stringify(input) ?? '{}'),
       });
-    else texts.push(textOf(part, place));
+    else content += textOf(part, i, k);
   }
-  return {
-    role: 'assistant',
-    content: texts.join(''),
-    ...(toolCalls.length === 0 ? {} : { toolCalls }),
-    ...(thoughts.length === 0 ? {} : { serverFields: { reasoning_content: thoughts.join('\n') } }),
-  };
+  const message: Message = toolCalls.length === 0 ? { role: 'assistant', content } : { role: 'assistant', content, toolCalls };
+  return thoughts.length === 0 ? message : { ...message, serverFields: { reasoning_content: thoughts.join('\n') } };
 }
 
-function toolMessage({ type, toolCallId, output }: Part[0], place: string): Message {
-  if (type !== 'tool-result' || typeof toolCallId !== 'string') return refuse(place, 'must be the result of a tool.');
-  const shown = toolOutputText(output);
-  return 'text' in shown ? { role: 'tool', content: shown.text, toolCallId } : refuse(`${place}.output`, `is ${shown.problem}.`);
+function toolMessages(messages: Message[], parts: readonly unknown[], i: number): void {
+  for (const [k, part] of parts.entries()) {
+    const { type, toolCallId, output } = fieldsOf(part);
+    // Of an approval, the result tells what became of it.
+    if (type === 'tool-approval-response') continue;
+    if (type !== 'tool-result' || typeof toolCallId !== 'string') return refuse(partName(i, k), 'must be the result of a tool.');
+    const shown = toolOutputText(output);
+    if (!('text' in shown)) return refuse(`${partName(i, k)}.output`, `is ${shown.problem}.`);
+    messages.push({ role: 'tool', content: shown.text, toolCallId });
+  }
 }
 
-function textOf({ type, text, mediaType }: Part[0], place: string): string {
+function textOf({ type, text, mediaType }: Part, i: number, k: number): string {
   if (type === 'text' && typeof text === 'string') return text;
   const what = typeof mediaType === 'string' ? `${String(type)} (${mediaType})` : String(type);
-  return refuse(place, `is of the type ${what}, and must be a text, because this policy reads text only.`);
+  return refuse(partName(i, k), `is of the type ${what}, and must be a text, because this policy reads text only.`);
 }

@@ -67,9 +67,6 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
   /** Of the roots, by what requests wrote. */
   readonly #rootKeys = new Map<string, string>();
 
-  /** Where a message was found: a request that goes on with another one has its messages, as the same objects. */
-  readonly #places = new WeakMap<Message, GraphNode<T>>();
-
   /**
    * Finds the messages of a list in the tree and adds those that are new.
    * @param role null without one
@@ -79,12 +76,7 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
     const key = this.#keyOf([role, tools]);
     let node = this.roots.get(key) ?? new GraphNode<T>({ parent: null, message: null, turn: null, name: key });
     this.roots.set(key, node);
-    for (const message of messages) {
-      const place = this.#places.get(message);
-      node = place?.parent === node ? place : (found(node, message, tools) ?? added(node, message));
-      // A turn may be answered later that an assistant's message tells.
-      if (node !== place && (node.turn !== null || message.role !== 'assistant')) this.#places.set(message, node);
-    }
+    for (const message of messages) node = found(node, message, tools) ?? added(node, message);
     return node;
   }
 
@@ -118,10 +110,8 @@ function found<T extends { readonly answer: AnsweredTurn | null }>(
   message: Message,
   tools: readonly ToolSpec[],
 ): GraphNode<T> | null {
-  if (message.role === 'assistant') {
-    const told = node.turns.find(({ turn }) => turn!.answer !== null && tells(message, turn!.answer, tools));
-    if (told !== undefined) return told;
-  }
+  if (message.role === 'assistant')
+    for (const child of node.turns) if (child.turn!.answer !== null && tells(message, child.turn!.answer, tools)) return child;
   // A conversation is told again with each request, so that its end costs more than its beginning only if old messages are cheap.
   for (const child of node.given.values()) if (isWrittenAs(child.message!, message)) return child;
   return node.given.get(messageKey(message)) ?? null;

@@ -17,6 +17,7 @@ export function messageKey({ role, content, toolCalls = [], toolCallId = '' }: M
 
 /** True if one message is written exactly as the other one, which a look at their texts can tell. False says nothing. */
 export function isWrittenAs(a: Message, b: Message): boolean {
+  if (a === b) return true;
   if (a.role !== b.role || a.content !== b.content || a.toolCallId !== b.toolCallId) return false;
   const [calls, others] = [a.toolCalls ?? [], b.toolCalls ?? []];
   return (
@@ -43,8 +44,10 @@ export interface AnsweredTurn {
  */
 export function tells({ role, content, toolCalls = [] }: Message, turn: AnsweredTurn, tools: readonly Pick<ToolSpec, 'name'>[]): boolean {
   if (role !== 'assistant' || toolCalls.length !== turn.toolCalls.length) return false;
-  const isSame = ({ id, name }: ToolCall, own: ToolCall) => id === own.id && (name === own.name || !canBeMade(own, tools));
-  if (!toolCalls.every((call, i) => isSame(call, turn.toolCalls[i]!))) return false;
+  for (const [i, { id, name }] of toolCalls.entries()) {
+    const own = turn.toolCalls[i]!;
+    if (id !== own.id || (name !== own.name && canBeMade(own, tools))) return false;
+  }
   if (content === turn.content) return true;
   const told = contentText(content).trim();
   return told === turn.content.trim() || (told === '' && toolCalls.length > 0);

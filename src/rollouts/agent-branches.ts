@@ -9,7 +9,7 @@ import { TokenBuffer } from '../core/token-buffer.ts';
 import type { AgentSession, SessionTurn } from './agent-session.ts';
 import { type AgentNode, pathOf } from './agent-turns.ts';
 import type { Branch, Generation } from './rollout.ts';
-import { imagesOf, promptOf } from './token-turn-sampler.ts';
+import { imagesOf, promptOf } from './conversation-end.ts';
 
 /** At least one turn of the policy in each; empty if it answered none. */
 export function branchesOf({ graph }: Pick<AgentSession, 'graph'>): readonly Branch[] {

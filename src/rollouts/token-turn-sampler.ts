@@ -6,7 +6,7 @@ import type { PolicyCapabilities, TokenLease, TokenSample } from '../clients/pol
 import type { EnvironmentLimits } from '../core/environment.ts';
 import { PromptTooLongError } from '../core/errors.ts';
 import { isRefusedRequest, refusalReason } from '../core/refused-request-error.ts';
-import type { PlacedImage, RenderedTokens } from '../core/message.ts';
+import type { Message, RenderedTokens } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { type Sampling, templateVariables } from '../core/sampling.ts';
 import { splitThoughts } from '../core/text-outside-thoughts.ts';
@@ -15,15 +15,14 @@ import {
   agentCallId,
   agentCalls,
   type AgentNode,
-  pathOf,
   type SampledAgentTurn,
   type SampleOptions,
   said,
   type TurnSampler,
-  type TurnTokens,
   withoutStop,
 } from './agent-turns.ts';
 import type { SessionTurn } from './agent-session.ts';
+import { ConversationEnd, GrowingIds } from './conversation-end.ts';
 import type { Generation } from './rollout.ts';
 import { furtherSeed, turnSettings } from './turn-settings.ts';
 import { untilSecondCall } from './until-second-call.ts';
@@ -39,32 +38,6 @@ export interface TurnSamplerOptions<L> {
   readonly readsThoughts: boolean;
   /** The rollout's own generator, of which turn k of a conversation takes the k-th number as its seed. */
   readonly random: Random;
-}
-
-/** What a conversation goes on with after its last turn. */
-interface ConversationEnd {
-  readonly lease: TokenLease;
-  /** Everything up to its end. */
-  readonly ids: GrowingIds;
-}
-
-/** Copies only what is new. */
-class GrowingIds {
-  #ids = new Int32Array(0);
-  #length = 0;
-
-  /** Everything so far: a view, which later pushes leave as it is. */
-  push(part: Int32Array): Int32Array {
-    const length = this.#length + part.length;
-    if (length > this.#ids.length) {
-      const grown = new Int32Array(Math.max(length, this.#ids.length * 2));
-      grown.set(this.#ids.subarray(0, this.#length));
-      this.#ids = grown;
-    }
-    this.#ids.set(part, this.#length);
-    this.#length = length;
-    return this.#ids.subarray(0, length);
-  }
 }
 
 export class TokenTurnSampler implements TurnSampler {
@@ -86,19 +59,16 @@ export class TokenTurnSampler implements TurnSampler {
     const { request } = place.turn!;
     const { settings } = request;
     const { sampling, tools, callable, stop, isSingle, prefill, seed } = turnSettings(request, { ...options, capabilities });
-    const path = pathOf(place.parent!);
+    const { before, next } = sinceTurn(place.parent!);
     const conversation = { tools, variables: templateVariables(sampling), capabilities, readsThoughts, signal };
-    const before = path.findLast(({ turn }) => turn !== null) ?? null;
     const end = await this.#endAfter(before);
-    const { lease } = end;
-    const { ids: given, images, opening } = await this.#given(lease, { path, before, prefill, request }, conversation);
-    const prompt = end.ids.push(given);
-    const shown = imagesOf({ before, given, images }, prompt.length);
+    const { lease, turns: index } = end;
+    const { ids: given, images, opening } = await this.#given(end, { before, next, prefill, request }, conversation);
+    const prompt = end.read(next, { ids: given, images });
     const most = Math.min(this.#room(prompt.length), mostTokens, settings.maxTokens ?? Infinity);
     const maxNewTokens = Number.isFinite(most) ? most : null;
-    const index = path.filter(({ turn }) => turn !== null).length;
     const asked = {
-      ...(shown.length === 0 ? {} : { images: shown }),
+      ...(end.images.length === 0 ? {} : { images: end.images }),
       ...(settings.logProbs === undefined ? {} : { likeliest: settings.logProbs }),
       ...(seed === null ? {} : { mustSeed: true }),
       seed: seed ?? furtherSeed(this.#seed(index, place.turn!.role), ordinal),
@@ -116,7 +86,7 @@ export class TokenTurnSampler implements TurnSampler {
     const read = readTurn(text, { sample, isWhole: sample === sampled, index, callId, callsFrom }, { ...conversation, tools: callable });
     const toolCalls = agentCalls(read.toolCalls, callId);
     const stopped = settings.stop?.find((one) => one === sample.stopReason) ?? null;
-    end.ids.push(sample.ids);
+    end.say(read.message, sample.ids);
     this.#ends.set(place, end);
     return {
       ...said(toolCalls.length === 0 ? text : (read.recorded.content as string), stopped),
@@ -147,21 +117,22 @@ export class TokenTurnSampler implements TurnSampler {
     const end = before === null ? undefined : this.#ends.get(before);
     if (before !== null) this.#ends.delete(before);
     if (end !== undefined) return end;
-    const ids = new GrowingIds();
-    ids.push(promptOf({ before, given: new Int32Array(0) }));
     const lease = this.#first ?? (await this.#options.lease());
     this.#first = null;
-    return { lease, ids };
+    return new ConversationEnd(lease, before);
   }
 
   /** What stands before the turn, with the text that opens it. */
-  async #given(lease: TokenLease, { path, before, prefill, request }: TurnPlace, options: ConversationOptions): Promise<Required<RenderedTokens>> {
-    const messages = path.map(({ message, turn }) => message ?? turn!.answer!.played.message);
-    const at = before === null ? -1 : path.indexOf(before);
-    const parts = { history: messages.slice(0, at), turn: before?.turn!.answer!.played, next: messages.slice(at + 1) };
+  async #given(
+    { lease, messages }: ConversationEnd,
+    { before, next, prefill, request }: TurnPlace,
+    options: ConversationOptions,
+  ): Promise<Required<RenderedTokens>> {
     const given = await rendered(
       request,
-      parts.turn === undefined ? openConversation(lease, messages, options) : bridgeTo(lease, { ...parts, turn: parts.turn }, options),
+      before === null
+        ? openConversation(lease, next, options)
+        : bridgeTo(lease, { history: messages.slice(0, -1), turn: before.turn!.answer!.played, next }, options),
     );
     if (prefill === '') return given;
     if (given.opening !== '') refuseSetting(request, 'toolChoice', 'the chat template of the policy opens each turn with thoughts');
@@ -191,9 +162,15 @@ export class TokenTurnSampler implements TurnSampler {
   }
 }
 
-interface TurnPlace {
-  readonly path: readonly AgentNode[];
-  readonly before: AgentNode | null;
+/** The last turn up to a node, null if there is none, and the messages behind it. */
+function sinceTurn(node: AgentNode): { readonly before: AgentNode | null; readonly next: readonly Message[] } {
+  const next: Message[] = [];
+  let at = node;
+  for (; at.parent !== null && at.turn === null; at = at.parent) next.push(at.message!);
+  return { before: at.turn === null ? null : at, next: next.toReversed() };
+}
+
+interface TurnPlace extends ReturnType<typeof sinceTurn> {
   readonly prefill: string;
   readonly request: SessionTurn['request'];
 }
@@ -242,34 +219,4 @@ function generationOf(
     ...(stopIsGuess ? { stopIsGuess } : {}),
     ...(stopWasIgnored ? { stopWasIgnored } : {}),
   };
-}
-
-/** Everything that the policy read before a turn, with the turns that it goes on from. */
-export function promptOf({ before, given }: Pick<TurnTokens, 'before' | 'given'>): Int32Array {
-  let end = (before?.turn!.answer!.tokens!.length ?? 0) + given.length;
-  const ids = new Int32Array(end);
-  const put = (part: Int32Array) => ids.set(part, (end -= part.length));
-  put(given);
-  for (const { sample, given: own } of turnsBefore(before)) {
-    put(sample.ids);
-    put(own);
-  }
-  return ids;
-}
-
-/** The images in a prompt of so many tokens, in order. */
-export function imagesOf({ before, given, images }: Pick<TurnTokens, 'before' | 'given' | 'images'>, length: number): readonly PlacedImage[] {
-  const placed: PlacedImage[] = [];
-  const put = (shown: readonly PlacedImage[], start: number) => {
-    for (const image of shown.toReversed()) placed.push({ ...image, offset: start + image.offset });
-  };
-  put(images, length - given.length);
-  for (const { images: shown, length: end, sample, given: own } of turnsBefore(before))
-    if (shown.length > 0) put(shown, end - sample.ids.length - own.length);
-  return placed.toReversed();
-}
-
-/** The last one first. */
-function* turnsBefore(before: AgentNode | null): Iterable<TurnTokens> {
-  for (let at = before; at !== null; at = at.turn!.answer!.tokens!.before) yield at.turn!.answer!.tokens!;
 }

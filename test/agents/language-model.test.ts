@@ -102,6 +102,24 @@ describe('languageModelOf', () => {
     expect(seen.map(({ isStreamed }) => isStreamed)).toEqual([true, true]);
   });
 
+  it('reads a message anew that the agent changed in place', async () => {
+    const { model, seen } = scripted({ content: 'Grey.' });
+    const input = { query: 'heron' };
+    const question = { type: 'text' as const, text: 'Who?' };
+    const asked = [
+      { role: 'user' as const, content: [question] },
+      { role: 'assistant' as const, content: [{ type: 'tool-call' as const, toolCallId: 'a', toolName: 'find', input }] },
+    ];
+    await model.doGenerate({ prompt: asked });
+    question.text = 'Which one?';
+    input.query = 'crane';
+    await model.doGenerate({ prompt: asked });
+    expect(seen.map(({ messages }) => [messages[0]!.content, messages[1]!.toolCalls![0]!.arguments])).toEqual([
+      ['Who?', '{"query":"heron"}'],
+      ['Which one?', '{"query":"crane"}'],
+    ]);
+  });
+
   it('hands over the arguments of a call as the policy wrote them, also where they are no JSON', async () => {
     const broken = { ...call, arguments: '{"query": "her' };
     const { content } = await scripted({ toolCalls: [broken] }).model.doGenerate({ prompt });
