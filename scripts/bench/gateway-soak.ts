@@ -2,7 +2,7 @@
  * Load on the gateway: many agents at once, each with sessions of its own, in all three dialects, streamed and not, with repeats, lost connections, sub-agents in parallel, other
  * sessions' keys and garbage. The policy repeats the last message, which says whose it is: an answer or a rollout with a word of another session is a mix-up.
  * `npm run bench -- gateway-soak [--agents 256] [--seconds 300] [--think-ms 1000]`
- * Agents think between their turns, up to twice `--think-ms`. Prints the mix-ups, the time of a turn, and the memory of the gateway's process after each minute.
+ * Agents think between their turns, up to twice `--think-ms`. Prints the mix-ups, the time of a turn, and the memory of the gateway's process in MB after each minute, under load, and after all.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -24,7 +24,8 @@ const MOST_TURNS = 20;
 const child = fork(join(import.meta.dirname, 'gateway-process.ts'), ['echo'], { execArgv: ['--expose-gc', '--conditions=vf-search-source'] });
 const [url] = (await once(child, 'message')) as [string];
 const pool = new Agent({ connections: agents, headersTimeout: 120_000, bodyTimeout: 120_000 });
-const end = performance.now() + seconds * 1000;
+const startedMs = performance.now();
+const end = startedMs + seconds * 1000;
 const counts = { sessions: 0, turns: 0, repeats: 0, lost: 0, strangers: 0, garbage: 0, mixed: 0, failed: 0 };
 const turnMs: number[] = [];
 
@@ -162,10 +163,11 @@ async function memory(): Promise<Memory> {
 }
 
 const measured: Memory[] = [];
+/** After each minute, the last one included; five times in a shorter soak. */
 const minutes = async () => {
-  const each = Math.min(60, seconds / 5) * 1000;
-  while (performance.now() + each <= end + 50) {
-    await delay(each);
+  const samples = Math.max(5, Math.floor(seconds / 60));
+  for (let i = 1; i <= samples; i++) {
+    await delay(startedMs + (i * seconds * 1000) / samples - performance.now());
     measured.push(await memory());
   }
 };

@@ -22,6 +22,7 @@ describe('the gateway with 64 agents at once', () => {
     const { mixed, failed, turns, repeats, lost, strangers, memory_mb: memory } = JSON.parse(stdout) as Soak;
     expect({ mixed, failed }).toEqual({ mixed: 0, failed: 0 });
     for (const count of [turns, repeats, lost, strangers]) expect(count).toBeGreaterThan(10);
+    expect(memory).toHaveLength(5);
     expect(memory.at(-1)!.heap).toBeLessThan(memory[0]!.heap + 64);
   });
 });
