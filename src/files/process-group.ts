@@ -6,6 +6,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
+import { timerMs } from '../core/timers.ts';
 
 export interface GroupOptions {
   readonly command: string;
@@ -125,7 +126,7 @@ export class ProcessGroup {
   /** Sends SIGTERM, then SIGKILL after `graceMs`. Resolves when no process of the group, and none with its mark, is left. Safe to call twice. */
   async stop(graceMs: number): Promise<GroupEnd> {
     if (!this.hasEnded) this.signal('SIGTERM');
-    const force = setTimeout(() => this.signal('SIGKILL'), graceMs);
+    const force = setTimeout(() => this.signal('SIGKILL'), timerMs(graceMs));
     const end = await this.ended;
     clearTimeout(force);
     this.#child.stdio[3]?.destroy();

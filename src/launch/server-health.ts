@@ -1,7 +1,7 @@
 /** Checks whether one vLLM server answers, and which models it serves. */
 import { CancelledError, PolicyError, PolicyKeyError, type VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
-import { LONGEST_TIMER_MS } from '../core/timers.ts';
+import { timerMs } from '../core/timers.ts';
 import { parseVllmError, VllmModelsShape } from '../schemas/vllm.ts';
 import { errorFields } from '../schemas/error-fields.ts';
 import { creditText, isOutOfCredit } from '../schemas/out-of-credit.ts';
@@ -99,7 +99,7 @@ export class ServerHealth {
     { signal, deadlineMs, maxDelayMs = 8000, maxRetries = Infinity, onRetry }: WaitOptions,
     call: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const late = AbortSignal.timeout(Math.min(Math.max(1, Math.ceil(deadlineMs)), LONGEST_TIMER_MS));
+    const late = AbortSignal.timeout(timerMs(Math.max(1, Math.ceil(deadlineMs))));
     let last: VfError | null = null;
     try {
       return await withRetries(call, {

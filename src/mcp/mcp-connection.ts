@@ -3,7 +3,7 @@
  * what it says of itself reaches messages without secrets.
  */
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { thrownText, VfError } from '../core/errors.ts';
+import { causeText, thrownText, VfError } from '../core/errors.ts';
 import { systemText } from '../files/system-text.ts';
 import { boundedResponse } from '../transport/bounded-response.ts';
 import { headerCredentials, settingCredentials, urlCredentials, variableCredentials, wordCredentials } from '../transport/credentials.ts';
@@ -135,7 +135,10 @@ export class McpConnection {
     } catch (cause) {
       await connection.close();
       if (signal.aborted) throw signal.reason;
-      throw makeError(`The MCP server ${name} (${connection.where}) cannot be used: ${connection.quote(systemText(cause))}`, cause);
+      throw makeError(
+        `The MCP server ${name} (${connection.where}) cannot be used: ${connection.quote(systemText(cause))}`,
+        connection.cleaned(cause),
+      );
     }
   }
 
@@ -176,6 +179,13 @@ export class McpConnection {
     const written = oneLine(this.#stdio?.written ?? '');
     const excess = this.#excess === null ? '' : `; ${this.#excess}`;
     return this.hide(oneLine(typeof thrown === 'string' ? thrown : thrownText(thrown)) + excess + (written === '' ? '' : `; it wrote: ${written}`));
+  }
+
+  /** What was thrown as a cause without secrets: the causes of an error are recorded with it. */
+  cleaned(thrown: unknown): Error {
+    const { name, stack } = thrown instanceof Error ? thrown : new Error('not an Error');
+    const cleaned = new Error(this.hide(causeText(thrown)));
+    return Object.assign(cleaned, { name, ...(stack !== undefined && { stack: this.hide(stack) }) });
   }
 
   /** Ends the connection and, with its processes, a server that it started. */

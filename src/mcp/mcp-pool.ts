@@ -147,7 +147,10 @@ export class McpPool {
       if (signal.aborted) throw cancelled(signal);
       const outcome = outcomeOf(cause);
       if (outcome === 'refused') return { isError: true, text: readText(connection.hide(refusalText(cause)), maxChars) };
-      const failed = new ToolError(`The MCP server ${name} failed at ${tool}: ${connection.quote(cause)}`, { cause, retryable: true });
+      const failed = new ToolError(`The MCP server ${name} failed at ${tool}: ${connection.quote(cause)}`, {
+        cause: connection.cleaned(cause),
+        retryable: true,
+      });
       if (outcome === 'silent') this.#unanswered.set(connection, (this.#unanswered.get(connection) ?? 0) + 1);
       if (outcome === 'silent' && reset === 'none') this.#doubt(connection);
       // What became of the call is not known, so no episode can go on with the client that made it.

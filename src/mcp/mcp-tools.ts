@@ -93,7 +93,7 @@ export async function mcpTools(options: McpToolsOptions): Promise<McpTools> {
     await first.close();
     if (cause instanceof ConfigError) throw cause;
     if (signal.aborted) throw new CancelledError('Stopped before the MCP server listed its tools', { cause: signal.reason });
-    throw new ConfigError(`The MCP server ${name} (${first.where}) cannot be used: ${first.quote(cause)}`, { cause });
+    throw new ConfigError(`The MCP server ${name} (${first.where}) cannot be used: ${first.quote(cause)}`, { cause: first.cleaned(cause) });
   }
 }
 

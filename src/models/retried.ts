@@ -6,7 +6,7 @@ import { isTokenCount } from '../core/sampling.ts';
 import { fieldsOf } from '../schemas/is-object.ts';
 import { kindOrNumber } from '../schemas/kind-of.ts';
 import { withRetries } from '../transport/retry.ts';
-import { LONGEST_TIMER_MS } from '../core/timers.ts';
+import { timerMs } from '../core/timers.ts';
 import { modelFailure } from './model-failure.ts';
 import type { TimedModel } from './timed-model.ts';
 
@@ -77,7 +77,7 @@ function replyProblem(reply: unknown): string | null {
 function totalDeadline(timeoutMs: number, { signal }: Pick<ModelRequest, 'signal'>) {
   const late = new AbortController();
   const tooLate = () => late.abort(new TimeoutError(`There was no answer within ${timeoutMs / 1000} s, retries included. Raise total_timeout_s.`));
-  const timer = timeoutMs === Infinity ? undefined : setTimeout(tooLate, Math.min(timeoutMs, LONGEST_TIMER_MS));
+  const timer = timeoutMs === Infinity ? undefined : setTimeout(tooLate, timerMs(timeoutMs));
   const either = eitherSignal(signal, late.signal);
   return {
     signal: either.signal,

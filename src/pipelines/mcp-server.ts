@@ -46,7 +46,7 @@ export async function openMcpServer(name: string, source: McpSource, options: Mc
   } catch (cause) {
     await connection.close();
     if (signal.aborted) throw signal.reason;
-    throw makeError(`The MCP server ${name} (${connection.where}) cannot be used: ${connection.quote(cause)}`, cause);
+    throw makeError(`The MCP server ${name} (${connection.where}) cannot be used: ${connection.quote(cause)}`, connection.cleaned(cause));
   }
 }
 
@@ -82,8 +82,9 @@ function mcpTool(
         async (request) => {
           const result = await calls.connection.client.callTool({ name: tool.name, arguments: args }, undefined, request);
           const text = textOf(result.content);
-          if (result.isError === true) throw new PipelineError(`${name} failed: ${oneLine(text) || 'no reason given'}`, { failure: 'failed' });
-          return isObject(result.structuredContent) ? result.structuredContent : parsedReply(name, text);
+          const shown = calls.connection.hide(text);
+          if (result.isError === true) throw new PipelineError(`${name} failed: ${oneLine(shown) || 'no reason given'}`, { failure: 'failed' });
+          return isObject(result.structuredContent) ? result.structuredContent : parsedReply(name, text, shown);
         },
         context,
       ),
@@ -139,18 +140,19 @@ async function answered(
   } catch (cause) {
     if (cause instanceof VfError) throw cause;
     if (signal.aborted) throw signal.reason;
-    throw new PipelineError(`${name} failed: ${connection.quote(cause)}`, { failure: 'failed', cause });
+    throw new PipelineError(`${name} failed: ${connection.quote(cause)}`, { failure: 'failed', cause: connection.cleaned(cause) });
   }
 }
 
-function parsedReply(name: string, text: string): Values {
+/** @param shown the text as a message may repeat it */
+function parsedReply(name: string, text: string, shown: string): Values {
   const excess = jsonExcess(text);
   if (excess !== null) throw new PipelineError(`${name} returned JSON that ${excess}`, { failure: 'output' });
   let value: unknown;
   try {
     value = readExactJson(text === '' ? '{}' : text);
   } catch (cause) {
-    throw new PipelineError(`${name} must return a JSON object with its outputs, got ${JSON.stringify(text.slice(0, 100))}`, {
+    throw new PipelineError(`${name} must return a JSON object with its outputs, got ${JSON.stringify(shown.slice(0, 100))}`, {
       failure: 'output',
       cause,
     });

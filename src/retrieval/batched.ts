@@ -2,6 +2,7 @@ import { abortError } from '../core/abort.ts';
 import { CancelledError, ConfigError } from '../core/errors.ts';
 import type { Passage, Retriever, SearchOptions } from './retriever.ts';
 import { SharedFlight } from '../core/shared-flight.ts';
+import { timerMs } from '../core/timers.ts';
 
 export interface BatchOptions {
   /** Maximum of queries in one request; a single search with more is sent alone and undivided. @default 128 */
@@ -73,7 +74,7 @@ class Batch {
   #size = 0;
 
   constructor(inner: Retriever, topk: number, maxDelayMs: number) {
-    this.#timer = setTimeout(() => this.depart(), maxDelayMs);
+    this.#timer = setTimeout(() => this.depart(), timerMs(maxDelayMs));
     this.#departure.promise.catch(() => {});
     this.#flight = new SharedFlight(async (signal) => {
       await this.#departure.promise;

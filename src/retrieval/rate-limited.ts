@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { abortError, throwIfAborted } from '../core/abort.ts';
 import { ConfigError, RetrievalError } from '../core/errors.ts';
 import { Limiter } from '../core/limiter.ts';
+import { timerMs } from '../core/timers.ts';
 import type { Passage, Retriever, SearchOptions } from './retriever.ts';
 
 export interface RateLimitOptions {
@@ -59,7 +60,7 @@ class RateLimitedRetriever implements Retriever {
   async #turn(signal: AbortSignal): Promise<void> {
     const waitMs = this.#nextAtMs - performance.now();
     if (waitMs > 0) {
-      await sleep(waitMs, undefined, { signal }).catch(() => {
+      await sleep(timerMs(waitMs), undefined, { signal }).catch(() => {
         throw abortError(signal);
       });
     }

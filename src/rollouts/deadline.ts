@@ -1,6 +1,6 @@
 import { onAbort, untilAborted } from '../core/abort.ts';
 import { TimeoutError } from '../core/errors.ts';
-import { LONGEST_TIMER_MS } from '../core/timers.ts';
+import { timerMs } from '../core/timers.ts';
 
 /** Names of the options that set a run's deadlines, as the user knows them: `--timeout`, `rollouts.timeout_s`. */
 export interface TimeoutNames {
@@ -45,7 +45,7 @@ export function deadlineOf(deadline: Deadline, runSignal: AbortSignal): RunningD
   let holds = 0;
   const start = () => {
     runsSince = performance.now();
-    if (timeoutMs !== null) timer = setTimeout(late, Math.min(Math.max(0, timeoutMs - spentMs), LONGEST_TIMER_MS));
+    if (timeoutMs !== null) timer = setTimeout(late, timerMs(timeoutMs - spentMs));
   };
   const spent = () => spentMs + (runsSince === null ? 0 : performance.now() - runsSince);
   const stop = () => {

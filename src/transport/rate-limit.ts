@@ -6,7 +6,7 @@
 import { cancelled, onAbort, throwIfAborted } from '../core/abort.ts';
 import type { VfError } from '../core/errors.ts';
 import type { Random } from '../core/random.ts';
-import { LONGEST_TIMER_MS } from '../core/timers.ts';
+import { timerMs } from '../core/timers.ts';
 
 interface Refusal {
   /** Its `retryAfterMs` is the wait that the server requested. */
@@ -120,7 +120,7 @@ export class RateLimit {
       const deadlineMs = Math.max(sinceMs, this.#answeredAtMs) + maxWaitMs;
       const now = performance.now();
       if (Math.max(now, this.#namedUntilMs) > deadlineMs) reject(new WaitTooLong());
-      else timer = setTimeout(check, Math.min(deadlineMs - now + 1, LONGEST_TIMER_MS));
+      else timer = setTimeout(check, timerMs(deadlineMs - now + 1));
     };
     const waiter = { wake: resolve, check };
     if (goesFirst) this.#waiters.unshift(waiter);
@@ -189,8 +189,7 @@ export class RateLimit {
     clearTimeout(this.#timer);
     // Without room in the window, an answer releases.
     if (this.#waiters.length === 0 || this.#inFlight >= Math.floor(this.#window)) return;
-    const leftMs = Math.max(0, this.#heldUntilMs - performance.now());
-    this.#timer = setTimeout(() => this.#release(), Math.min(leftMs + 1, LONGEST_TIMER_MS));
+    this.#timer = setTimeout(() => this.#release(), timerMs(Math.max(0, this.#heldUntilMs - performance.now()) + 1));
   }
 }
 

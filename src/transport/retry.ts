@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { cancelled, onAbort, throwIfAborted, untilAborted } from '../core/abort.ts';
 import { ModelError, TimeoutError, VfError, type VfErrorOptions } from '../core/errors.ts';
 import type { Random } from '../core/random.ts';
-import { LONGEST_TIMER_MS } from '../core/timers.ts';
+import { timerMs } from '../core/timers.ts';
 import { type EnterOptions, RateLimit, WaitTooLong } from './rate-limit.ts';
 import { transportSettings } from './transport-settings.ts';
 import type { WaitMeter } from './wait-meter.ts';
@@ -151,7 +151,7 @@ async function attemptOnce<T>(call: (signal: AbortSignal) => Promise<T>, outer: 
   const controller = new AbortController();
   const tooLate = `There was no answer within ${timeoutMs} ms. Raise the timeout or lower the load.`;
   const late = () => controller.abort(new TimeoutError(tooLate, { retryable: true }));
-  const timer = timeoutMs === Infinity ? undefined : setTimeout(late, Math.min(timeoutMs, LONGEST_TIMER_MS));
+  const timer = timeoutMs === Infinity ? undefined : setTimeout(late, timerMs(timeoutMs));
   using _ = onAbort(outer, () => controller.abort(cancelled(outer)));
   try {
     return await untilAborted(call(controller.signal), controller.signal);

@@ -14,6 +14,7 @@ import { Random } from '../../src/core/random.ts';
 import { Rubric } from '../../src/core/rubric.ts';
 import { ToolEnv, type ToolState } from '../../src/core/tool-use.ts';
 import { type McpTools, mcpTools, type McpToolsOptions } from '../../src/mcp/mcp-tools.ts';
+import { rolloutError } from '../../src/rollouts/rollout.ts';
 import { loopback, refusingUrl, until } from '../transport/loopback.ts';
 import { bundledProgram } from './bundled-program.ts';
 
@@ -174,9 +175,10 @@ describe.concurrent('mcpTools in a ToolEnv', () => {
     for (const secret of secrets) {
       const { read } = await played(environment, ['refuse', secret], ['fail', secret]);
       expect(read).toEqual(['Error: refuse takes no ***', 'Error: no note ***']);
-      await expect(played(environment, ['break', secret])).rejects.toThrow(
-        /^The MCP server mcp failed at break: MCP error -32603: .*broken at \*\*\*$/,
-      );
+      const broken = await played(environment, ['break', secret]).catch((error: unknown) => rolloutError(error, 'environment'));
+      expect(broken).toMatchObject({ message: expect.stringMatching(/^The MCP server mcp failed at break: MCP error -32603: .*broken at \*\*\*$/) });
+      // With its causes and their stacks, as it is recorded.
+      expect(JSON.stringify(broken)).not.toContain(secret);
     }
     // A value under an ordinary name may be a folder, which the policy has to read.
     expect((await played(environment, ['env_of', 'WIKI_KEY'], ['env_of', 'WIKI_LOGIN'])).read).toEqual(['***', secrets[1]]);

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, RetrievalError } from '../../src/core/errors.ts';
 import { batched } from '../../src/retrieval/batched.ts';
@@ -40,6 +41,15 @@ describe('batched', () => {
     const answers = await Promise.all(sizes.map((size) => retriever.search(Array<string>(size).fill('word3'), { topk: 1, signal })));
     expect(inner.asked.map(({ queries }) => queries.length)).toEqual([3, 3, 9, 4, 1]);
     expect(answers.map((lists) => lists.length)).toEqual(sizes);
+  });
+
+  it('waits for a full request where maxDelayMs is longer than a timer can be', async () => {
+    const inner = new WordRetriever(corpus);
+    const retriever = batched(inner, { maxBatch: 2, maxDelayMs: Infinity });
+    const first = retriever.search(['word1'], { topk: 1, signal });
+    await sleep(5);
+    await Promise.all([first, retriever.search(['word2'], { topk: 1, signal })]);
+    expect(inner.asked.map(({ queries }) => queries.length)).toEqual([2]);
   });
 
   it('gives every caller what it would have got alone {any searches, any sizes}', async () => {

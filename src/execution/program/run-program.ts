@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { abortError, onAbort } from '../../core/abort.ts';
 import { countText } from '../../core/count-text.ts';
 import { ExecutionError } from '../../core/errors.ts';
+import { timerMs } from '../../core/timers.ts';
 import { withoutColours } from '../../core/without-colours.ts';
 import { type GroupEnd, ProcessGroup } from '../../files/process-group.ts';
 import { SHORTEST_WORD } from '../../transport/credentials.ts';
@@ -111,7 +112,7 @@ async function runCommand({ command, args, filter, processes }: CagedCommand, op
   );
   // A program that ended while this thread was busy counts before the deadline does.
   const late: Excess = { reason: 'deadline', detail: `It ran for longer than ${seconds} s.` };
-  const timer = setTimeout(() => setImmediate(() => bound.resolve(late)), seconds * 1000);
+  const timer = setTimeout(() => setImmediate(() => bound.resolve(late)), timerMs(seconds * 1000));
   try {
     const first = await Promise.race([group.ended.then(() => null), bound.promise]);
     clearTimeout(timer);

@@ -12,6 +12,7 @@ import type { Environment } from '../../core/environment.ts';
 import { CancelledError, PolicyError, TrainingError } from '../../core/errors.ts';
 import type { RoleModels } from '../../core/model.ts';
 import { Random } from '../../core/random.ts';
+import { timerMs } from '../../core/timers.ts';
 import { cleanUpText } from '../../rollouts/clean-up-text.ts';
 import { metricErrorTexts } from '../../rollouts/metric-error-texts.ts';
 import type { Rollout, RolloutError } from '../../rollouts/rollout.ts';
@@ -208,7 +209,7 @@ async function repeat({ plan, text, failures, allowed, latest, record }: Attempt
 /** Waits, because a retriever or a server may be restarting. */
 async function pause(seconds: number, signal: AbortSignal): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
-  const waited = new Promise<void>((done) => (timer = setTimeout(done, seconds * 1000)));
+  const waited = new Promise<void>((done) => (timer = setTimeout(done, timerMs(seconds * 1000))));
   await untilAborted(waited, signal, () => cancelled(signal, 'Stopped before sampling failed rollouts again')).finally(() => clearTimeout(timer));
 }
 

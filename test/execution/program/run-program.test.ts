@@ -85,6 +85,11 @@ describe.concurrent('runProgram', () => {
     expect(running(word)).toEqual([]);
   });
 
+  it('takes a deadline that is longer than a timer can be as none', async () => {
+    const end = await run('import time\ntime.sleep(0.05)\nprint("done")', { seconds: 3e9, graceMs: Infinity });
+    expect(end).toMatchObject({ code: 0, excess: null, stdout: 'done\n' });
+  });
+
   it('ends with the signal of its caller, whose reason it throws', async ({ expect: own }) => {
     const stop = new AbortController();
     const word = crypto.randomUUID();

@@ -4,7 +4,7 @@
  */
 import { cancelled, onAbort, throwIfAborted } from '../../../core/abort.ts';
 import { type CancelledError, GradientError } from '../../../core/errors.ts';
-import { LONGEST_TIMER_MS } from '../../../core/timers.ts';
+import { timerMs } from '../../../core/timers.ts';
 import { encodeFrame, type Frame, type FrameArrays, FrameDecoder } from './frames.ts';
 import { type RankCommand, type RankProcess, RankProcesses, type WorkerExit } from './rank-processes.ts';
 
@@ -99,7 +99,7 @@ export class WorkerProcess {
     const call = this.#waiting.shift();
     if (!call) return;
     this.#running = call;
-    this.#timer = setTimeout(() => void this.#killLate(call), Math.min(this.#timeoutMs, LONGEST_TIMER_MS));
+    this.#timer = setTimeout(() => void this.#killLate(call), timerMs(this.#timeoutMs));
     this.#processes.first.child.stdin?.write(call.frame);
   }
 
