@@ -60,8 +60,13 @@ export class GraphNode<T> {
   }
 }
 
-/** `T`: what is kept of a turn. It has its answer once it has been sampled. */
-export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
+interface Answering {
+  /** Null until it has been sampled. */
+  readonly answer: AnsweredTurn | null;
+}
+
+/** `T`: what is kept of a turn. */
+export class MessageGraph<T extends Answering> {
   /** By the role that asks and the tools that are offered. */
   readonly roots = new Map<string, GraphNode<T>>();
   /** Of the roots, by what requests wrote. */
@@ -74,9 +79,10 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
    */
   place(messages: readonly Message[], tools: readonly ToolSpec[], role: string | null = null): GraphNode<T> {
     const key = this.#keyOf([role, tools]);
-    let node = this.roots.get(key) ?? new GraphNode<T>({ parent: null, message: null, turn: null, name: key });
-    this.roots.set(key, node);
-    for (const message of messages) node = found(node, message, tools) ?? added(node, message);
+    const root = this.roots.get(key) ?? new GraphNode<T>({ parent: null, message: null, turn: null, name: key });
+    this.roots.set(key, root);
+    let node = furthest(root, messages, tools);
+    for (let at = node.depth; at < messages.length; at++) node = added(node, messages[at]!);
     return node;
   }
 
@@ -105,16 +111,53 @@ export class MessageGraph<T extends { readonly answer: AnsweredTurn | null }> {
   }
 }
 
-function found<T extends { readonly answer: AnsweredTurn | null }>(
-  node: GraphNode<T>,
-  message: Message,
-  tools: readonly ToolSpec[],
-): GraphNode<T> | null {
+/**
+ * The last node of the list that is in the tree. A message of the assistant may tell several turns, and one that the agent wrote: of the ways that the list can take then, the one on which the
+ * policy was asked last counts. Looks at each node once.
+ */
+function furthest<T extends Answering>(root: GraphNode<T>, messages: readonly Message[], tools: readonly ToolSpec[]): GraphNode<T> {
+  const ends: GraphNode<T>[] = [];
+  let ways = [root];
+  for (const message of messages) {
+    const next: GraphNode<T>[] = [];
+    for (const node of ways) {
+      const before = next.length;
+      putMatches(next, { node, message, tools });
+      if (next.length === before) ends.push(node);
+    }
+    ways = next;
+    if (ways.length === 0) break;
+  }
+  ends.push(...ways);
+  return ends.reduce((best, end) => {
+    const later = lastAsked(end) - lastAsked(best);
+    return later > 0 || (later === 0 && end.depth > best.depth) ? end : best;
+  });
+}
+
+/** The depth of the last turn, or of the last list that the policy was asked with, up to a node. */
+function lastAsked<T>(node: GraphNode<T>): number {
+  let at = node;
+  while (at.parent !== null && at.turn === null && at.turns.length === 0) at = at.parent;
+  return at.depth;
+}
+
+/** Adds the children that a message tells: turns first, then what the agent wrote. */
+function putMatches<T extends Answering>(
+  matches: GraphNode<T>[],
+  { node, message, tools }: { readonly node: GraphNode<T>; readonly message: Message; readonly tools: readonly ToolSpec[] },
+): void {
   if (message.role === 'assistant')
-    for (const child of node.turns) if (child.turn!.answer !== null && tells(message, child.turn!.answer, tools)) return child;
+    for (const child of node.turns) if (child.turn!.answer !== null && tells(message, child.turn!.answer, tools)) matches.push(child);
+  if (node.given.size === 0) return;
   // A conversation is told again with each request, so that its end costs more than its beginning only if old messages are cheap.
-  for (const child of node.given.values()) if (isWrittenAs(child.message!, message)) return child;
-  return node.given.get(messageKey(message)) ?? null;
+  for (const child of node.given.values())
+    if (isWrittenAs(child.message!, message)) {
+      matches.push(child);
+      return;
+    }
+  const child = node.given.get(messageKey(message));
+  if (child !== undefined) matches.push(child);
 }
 
 function added<T>(node: GraphNode<T>, message: Message): GraphNode<T> {

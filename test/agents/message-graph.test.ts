@@ -15,6 +15,40 @@ describe('MessageGraph', () => {
     expect(graph.place([question, told], [])).toBe(added);
   });
 
+  describe('where several answers to a list, or an answer and a message of the agent, say the same', () => {
+    const [question, next, last] = ['Who?', 'Sure?', 'Why?'].map((content) => ({ role: 'user', content }) as const);
+    const yes = () => ({ role: 'assistant', content: 'Yes.' }) as const;
+    const answer = { content: 'Yes.', toolCalls: [] };
+
+    it('goes on with the one that the list restates, whichever was answered first, and with the same objects or others', () => {
+      const graph = new MessageGraph<{ answer: AnsweredTurn | null }>();
+      const [slow, fast] = [{ answer: null as AnsweredTurn | null }, { answer }];
+      const asked = graph.place([question!], []);
+      const first = graph.addTurn(asked, slow);
+      const second = graph.addTurn(asked, fast);
+      const told = yes();
+      const after = graph.addTurn(graph.place([question!, told, next!], []), fast);
+      expect(after.parent!.parent).toBe(second);
+      slow.answer = answer;
+      expect(graph.place([question!, told, next!, yes(), last!], []).parent).toBe(after);
+      expect(graph.place([question!, yes(), next!, yes(), last!], []).parent).toBe(after);
+      const other = graph.addTurn(graph.place([question!, told, last!], []), fast);
+      expect(other.parent!.parent).toBe(first);
+      expect(graph.place([question!, yes(), last!, yes(), next!], []).parent).toBe(other);
+      expect(graph.place([question!, told, last!, yes(), next!], []).parent).toBe(other);
+    });
+
+    it('goes on below the message of the agent if the policy answered there, and below the answer if it did not', () => {
+      const graph = new MessageGraph<{ answer: AnsweredTurn | null }>();
+      const after = graph.addTurn(graph.place([question!, yes(), next!], []), { answer });
+      // A request that is refused leaves its list in the tree.
+      graph.place([question!, yes(), last!], []);
+      const said = graph.addTurn(graph.place([question!], []), { answer });
+      expect(graph.place([question!, yes(), next!, yes(), last!], []).parent).toBe(after);
+      expect(graph.place([question!, yes(), last!], []).parent).toBe(said);
+    });
+  });
+
   it('gives a turn the place of one that was taken back, and two turns never the same name', () => {
     const graph = new MessageGraph<{ answer: null }>();
     const node = graph.place([{ role: 'user', content: 'Who?' }], []);
