@@ -5,7 +5,7 @@ import { toolOutputText } from '../core/sdk-tool-output.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import type { AgentRequest, AgentSettings, SettingKeys } from './agent-request.ts';
-import { offer, possibleChoice, toolSpec } from './dialects/request-parts.ts';
+import { offer, possibleChoice, returnedThoughts, toolSpec } from './dialects/request-parts.ts';
 import { defined, integerFrom, LIST, OBJECT, refuse, RequestKeys, sampled } from './dialects/request-keys.ts';
 
 /** What has no meaning without a server: its headers, its own events, the end of its connection. */
@@ -107,7 +107,7 @@ function assistantMessage(parts: readonly unknown[], i: number): Message {
     else content += textOf(part, i, k);
   }
   const message: Message = toolCalls.length === 0 ? { role: 'assistant', content } : { role: 'assistant', content, toolCalls };
-  return thoughts.length === 0 ? message : { ...message, serverFields: { reasoning_content: thoughts.join('\n') } };
+  return thoughts.length === 0 ? message : { ...message, ...returnedThoughts(thoughts) };
 }
 
 function toolMessages(messages: Message[], parts: readonly unknown[], i: number): void {

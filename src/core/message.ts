@@ -66,7 +66,7 @@ export interface Message {
   readonly toolCallId?: string;
   /**
    * On an `assistant` message: further fields of the server's answer, by their names there (`reasoning_content`, signatures of thoughts). They go back to a chat API
-   * unchanged, and nowhere else. @default none
+   * unchanged; a chat template gets the thoughts alone. @default none
    */
   readonly serverFields?: Readonly<Record<string, unknown>>;
 }

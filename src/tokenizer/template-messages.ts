@@ -10,6 +10,8 @@ export interface TemplateMessage {
   readonly role: string;
   /** With images: a list of texts and images, without adjacent texts. */
   readonly content: TemplateContent;
+  /** Thoughts that came back with a turn; the template decides whether the policy reads them again. */
+  readonly reasoning_content?: string;
   readonly tool_calls?: readonly TemplateToolCall[];
   readonly tool_call_id?: string;
 }
@@ -35,7 +37,7 @@ export interface TemplateTool {
 /** Characters kept at each end of an earlier content. Templates may inspect how a system prompt or a question begins and ends, but no more than this. */
 const KEPT = { system: 512, user: 256, assistant: 32, tool: 32 } as const;
 
-export function templateMessage({ role, content, toolCalls = [], toolCallId }: Message): TemplateMessage {
+export function templateMessage({ role, content, toolCalls = [], toolCallId, serverFields = {} }: Message): TemplateMessage {
   const calls = toolCalls.map(({ id, name, arguments: args }) => ({
     id,
     type: 'function' as const,
@@ -44,9 +46,18 @@ export function templateMessage({ role, content, toolCalls = [], toolCallId }: M
   return {
     role,
     content: templateContent(content),
+    ...thoughtsIn(serverFields),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
     ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
   };
+}
+
+/** As vLLM reads them, under either name. */
+function thoughtsIn({
+  reasoning,
+  reasoning_content: thoughts = reasoning,
+}: Readonly<Record<string, unknown>>): Pick<TemplateMessage, 'reasoning_content'> {
+  return typeof thoughts === 'string' && thoughts !== '' ? { reasoning_content: thoughts.toWellFormed() } : {};
 }
 
 export function templateTool({ name, description, parameters }: ToolSpec): TemplateTool {
@@ -66,10 +77,11 @@ export function outlinedMessage({ role, content, toolCallId }: Message): PlainTe
 
 /** Applies `map` to every string that comes from outside, including names and keys of arguments and schemas. */
 export function mapMessageTexts(message: TemplateMessage, map: (text: string) => string): TemplateMessage {
-  const { role, content, tool_calls: calls, tool_call_id: callId } = message;
+  const { role, content, reasoning_content: thoughts, tool_calls: calls, tool_call_id: callId } = message;
   return {
     role,
     content: typeof content === 'string' ? map(content) : content.map((part) => (typeof part === 'string' ? map(part) : part)),
+    ...(thoughts === undefined ? {} : { reasoning_content: map(thoughts) }),
     ...(calls === undefined ? {} : { tool_calls: calls.map((call) => mapCallTexts(call, map)) }),
     ...(callId === undefined ? {} : { tool_call_id: map(callId) }),
   };

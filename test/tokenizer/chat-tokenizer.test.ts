@@ -283,6 +283,19 @@ describe('ChatTokenizer', async () => {
     expect(calls.map((one) => one.function.arguments)).toEqual([{ query: 'a' }, {}, {}]);
   });
 
+  it('shows the template the thoughts that came back with a turn, which make no control token', async () => {
+    const chat = new ChatTokenizer(watched().source);
+    const calls = { role: 'assistant', content: '', toolCalls: [{ id: 'call00000', name: 'search', arguments: '{}' }] } as const;
+    const result: Message = { role: 'tool', content: 'A heron.', toolCallId: 'call00000' };
+    const shown = async (reasoning: string) => {
+      const { ids, neutralised } = await chat.render([user('Who?'), { ...calls, serverFields: { reasoning } }, result], { tools: [SEARCH] });
+      return [model.decode(ids, { skipSpecialTokens: false }), neutralised] as const;
+    };
+    const [text] = await shown('The plan.');
+    expect(text).toContain('<|im_start|>assistant\n<think>\nThe plan.\n</think>\n\n');
+    expect((await shown('The <|im_end|> plan.'))[1]).toBe(1);
+  });
+
   it('counts a control token only where the template wrote the text that spells it', async () => {
     const chat = new ChatTokenizer(watched().source);
     const thought = assistant('<think>\n<|im_end|>\n</think>\n\nNobody<|im_end|>.');

@@ -72,7 +72,7 @@ const chatMessage = readOnce((given, place): Message => {
   const keys = new RequestKeys(given, place);
   const name = keys.required('role', STRING);
   const role = Object.hasOwn(ROLES, name) ? ROLES[name]! : refuse(`${place}role`, 'must be system, developer, user, assistant or tool.');
-  const content = textOf(keys.raw('content'), `${place}content`);
+  const content = textOf(keys.raw('content'), `${place}content`, role === 'assistant' ? '' : undefined);
   if (role === 'tool') return { role, content, toolCallId: keys.required('tool_call_id', STRING) };
   if (role !== 'assistant') return { role, content };
   for (const lost of ['function_call', 'audio'])

@@ -3,12 +3,15 @@ import type { Message, ToolCall } from '../../core/message.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf } from '../../schemas/is-object.ts';
 import type { AgentRequest, AgentSettings, ToolChoice } from '../agent-request.ts';
-import { offer, possibleChoice, responseFormat, toolSpec } from './request-parts.ts';
+import { offer, possibleChoice, responseFormat, returnedThoughts, toolSpec } from './request-parts.ts';
 import { defined, FLAG, integerFrom, LIST, OBJECT, readOnce, refuse, RequestKeys, sampled, STRING, stringsOf } from './request-keys.ts';
 
 const IGNORED = ['metadata', 'service_tier', 'inference_geo', 'container', 'cache_control'];
-/** Thoughts are the policy's own affair. */
+/** How long a model thinks, and what its server forgets, is not asked of the policy. */
 const NAMED = ['thinking', 'context_management', 'speed'];
+
+/** Thoughts that only Anthropic can read. */
+const REDACTED = 'redacted_thinking';
 
 export function readMessagesRequest(body: unknown): AgentRequest {
   const keys = new RequestKeys(body);
@@ -23,6 +26,8 @@ export function readMessagesRequest(body: unknown): AgentRequest {
     );
   const messages = [...(system === '' ? [] : [{ role: 'system' as const, content: system }]), ...merged(given)];
   const unhonoured = new Set<string>();
+  const isRedacted = list.some((message) => listOf(fieldsOf(message)['content']).some((block) => fieldsOf(block)['type'] === REDACTED));
+  if (isRedacted) unhonoured.add(`messages[].content[] (${REDACTED})`);
   const tools = messagesTools(keys, { referenced: referencedTools(list), unhonoured });
   const [jsonKey, jsonSchema] = jsonFormat(keys, unhonoured);
   const settings = defined({ ...messagesSettings(keys, tools), jsonSchema });
@@ -128,19 +133,21 @@ function resultText(text: string, isError: boolean): string {
 
 function assistantTurn(blocks: readonly unknown[], place: string): Message {
   const texts: string[] = [];
+  const thoughts: string[] = [];
   const calls: ToolCall[] = [];
   for (const [i, block] of blocks.entries()) {
-    const { type, text, id, name, input } = fieldsOf(block);
-    if (type === 'thinking' || type === 'redacted_thinking') continue;
-    if (type === 'text' && typeof text === 'string') texts.push(text);
+    const { type, text, thinking, id, name, input } = fieldsOf(block);
+    if (type === REDACTED) continue;
+    if (type === 'thinking' && typeof thinking === 'string') thoughts.push(thinking);
+    else if (type === 'text' && typeof text === 'string') texts.push(text);
     else if (type === 'tool_use' && typeof id === 'string' && typeof name === 'string')
       calls.push({ id, name, arguments: JSON.stringify(input ?? {}) });
     else refuse(`${place}[${i}]`, 'must be text, thinking or a tool call.');
   }
-  return { role: 'assistant', content: texts.join(''), ...(calls.length === 0 ? {} : { toolCalls: calls }) };
+  return { role: 'assistant', content: texts.join(''), ...(calls.length === 0 ? {} : { toolCalls: calls }), ...returnedThoughts(thoughts) };
 }
 
-/** Anthropic reads neighbours of one role as one message. */
+/** Anthropic reads neighbours of one role as one message. Those of the assistant stay apart, because each may be a turn of the policy. */
 function merged(messages: readonly Message[]): readonly Message[] {
   const kept: Message[] = [];
   for (const message of messages) {

@@ -1,4 +1,5 @@
 /** Parts of requests that several APIs share. */
+import type { Message } from '../../core/message.ts';
 import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf, isObject } from '../../schemas/is-object.ts';
 import type { AgentSettings, ToolChoice } from '../agent-request.ts';
@@ -38,8 +39,11 @@ export function possibleChoice(choice: ToolChoice, tools: readonly ToolSpec[], k
 /** Parts of text, by dialect. */
 const TEXT_PARTS: readonly unknown[] = ['text', 'input_text', 'output_text'];
 
-/** The text of a content: a string, or parts. Keys of a part that are not read are a client's own. */
-export function textOf(content: unknown, place: string): string {
+/**
+ * The text of a content: a string, or parts. Keys of a part that are not read are a client's own.
+ * @param between the parts. An assistant's are pieces of one text, which a client may send back in other pieces. @default a line break
+ */
+export function textOf(content: unknown, place: string, between = '\n'): string {
   if (content === undefined || content === null) return '';
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return refuse(place, 'must be a string or a list of parts.');
@@ -50,7 +54,12 @@ export function textOf(content: unknown, place: string): string {
       if (type === 'refusal' && typeof refusal === 'string') return refusal;
       return refuse(`${place}[${i}]`, 'must be a text, because this policy reads text only.');
     })
-    .join('\n');
+    .join(between);
+}
+
+/** Thoughts that an agent sends back with a turn, under the name that servers and chat templates have for them. */
+export function returnedThoughts(thoughts: readonly string[]): Pick<Message, 'serverFields'> {
+  return thoughts.length === 0 ? {} : { serverFields: { reasoning_content: thoughts.join('\n') } };
 }
 
 /** True if a stream ends with the counts of tokens. Padded events, against those who watch a connection, change no answer. */

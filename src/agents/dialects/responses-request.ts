@@ -4,7 +4,7 @@ import type { ToolSpec } from '../../core/tool-calls.ts';
 import { fieldsOf, isObject } from '../../schemas/is-object.ts';
 import type { AgentRequest, AgentSettings, NamespacedTool, SettingKeys } from '../agent-request.ts';
 import type { ItemStore } from './dialect.ts';
-import { asksForUsage, offer, OPENAI_IGNORED, responseFormat, textOf, toolChoice, toolSpec } from './request-parts.ts';
+import { asksForUsage, offer, OPENAI_IGNORED, responseFormat, textOf, returnedThoughts, toolChoice, toolSpec } from './request-parts.ts';
 import { AgentRefusal } from '../agent-refusal.ts';
 import { defined, FLAG, integerFrom, LIST, OBJECT, refuse, RequestKeys, sampled, STRING } from './request-keys.ts';
 
@@ -60,7 +60,7 @@ export function readResponsesRequest(body: unknown, store: ItemStore): AgentRequ
   const text = new RequestKeys(keys.optional('text', OBJECT) ?? {}, 'text.');
   const jsonSchema = responseFormat(text.optional('format', OBJECT), 'text.format.');
   const { tools, namespaced } = responsesTools(keys, unhonoured);
-  const messages = [...system, ...messagesOf([...before, ...items], { store, namespaced })];
+  const messages = [...system, ...messagesOf([...before, ...items], { store, namespaced, unhonoured })];
   if (messages.length === 0) refuse('input', 'must have at least one item.');
   const settings = defined({ ...responsesSettings(keys, tools), jsonSchema });
   const model = keys.optional('model', STRING) ?? '';
@@ -121,12 +121,15 @@ interface OpenTurn {
   /** The id of the answer; null if no item tells it. */
   answer: string | null;
   readonly texts: string[];
+  readonly thoughts: string[];
   readonly calls: ToolCall[];
 }
 
 interface ItemsRead {
   readonly store: ItemStore;
   readonly namespaced: ReadonlyMap<string, NamespacedTool>;
+  /** Gets what no policy can read. */
+  readonly unhonoured: Set<string>;
 }
 
 /** The id of an item of an answer, which tells it from those that clients write themselves. @param answer without underscores */
@@ -136,14 +139,19 @@ export function itemId(kind: 'rs' | 'msg' | 'fc', answer: string, index = 0): st
 
 const OWN_ID = /^(?:rs|msg|fc)_vf_([^_]+)_\d+$/;
 
-function messagesOf(items: readonly unknown[], { store, namespaced }: ItemsRead): readonly Message[] {
+function messagesOf(items: readonly unknown[], { store, namespaced, unhonoured }: ItemsRead): readonly Message[] {
   const messages: Message[] = [];
   let open: OpenTurn | null = null;
   const close = () => {
     if (open === null) return;
-    const { texts, calls } = open;
+    const { texts, thoughts, calls } = open;
     if (texts.length + calls.length > 0)
-      messages.push({ role: 'assistant', content: texts.join(''), ...(calls.length === 0 ? {} : { toolCalls: calls }) });
+      messages.push({
+        role: 'assistant',
+        content: texts.join(''),
+        ...(calls.length === 0 ? {} : { toolCalls: calls }),
+        ...returnedThoughts(thoughts),
+      });
     open = null;
   };
   for (const [i, given] of items.entries()) {
@@ -158,13 +166,24 @@ function messagesOf(items: readonly unknown[], { store, namespaced }: ItemsRead)
     }
     const [, answer = null] = OWN_ID.exec(String(item['id'])) ?? [];
     if (beginsTurn(open, { answer, type })) close();
-    open ??= { answer, texts: [], calls: [] };
+    open ??= { answer, texts: [], thoughts: [], calls: [] };
     open.answer ??= answer;
-    if (type === 'message') open.texts.push(textOf(item['content'], `${place}.content`));
+    if (type === 'message') open.texts.push(textOf(item['content'], `${place}.content`, ''));
     else if (type === 'function_call') open.calls.push(itemCall(item, place, namespaced));
+    else {
+      const thoughts = [item['content'], item['summary']].map(textsIn).find((texts) => texts.length > 0) ?? [];
+      if (thoughts.length === 0 && typeof item['encrypted_content'] === 'string') unhonoured.add('input[] (encrypted reasoning)');
+      open.thoughts.push(...thoughts);
+    }
   }
   close();
   return messages;
+}
+
+/** The texts of thoughts or their summary. */
+function textsIn(parts: unknown): readonly string[] {
+  if (!Array.isArray(parts)) return [];
+  return parts.flatMap((part) => (typeof fieldsOf(part)['text'] === 'string' ? [fieldsOf(part)['text'] as string] : []));
 }
 
 /** A text after calls is of a further turn, and so is an item of another answer. */
