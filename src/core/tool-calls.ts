@@ -3,7 +3,8 @@
  * problem, which the environment answers. All take linear time.
  */
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
-import { jsonOrNull } from '../schemas/json-or-null.ts';
+import { jsonOrNull, MOST_PARSED_LEVELS } from '../schemas/json-or-null.ts';
+import { isDeeperThan } from '../schemas/nesting.ts';
 import type { ToolCall } from './message.ts';
 import { refuseRounded } from './read-json.ts';
 import { type JsonObject, objectScanner } from './object-scanner.ts';
@@ -146,6 +147,7 @@ function parseJson(json: string, read: (value: unknown) => ParsedToolCall): Pars
     if (error instanceof RangeError) return { problem: `the call cannot be read: ${error.message}` };
     return { problem: `the call is not JSON (${(error as Error).message})` };
   }
+  if (isDeeperThan(value, MOST_PARSED_LEVELS)) return { problem: `the call is nested more than ${MOST_PARSED_LEVELS} levels deep` };
   return read(value);
 }
 

@@ -1,6 +1,7 @@
 /** The policy as `AgentPolicy` shows it to an agent, over its session and, once it is asked for an address, over the gateway. */
 import type { AgentGateway, GatewayAddress } from '../agents/agent-gateway.ts';
 import type { AgentRefusal } from '../agents/agent-refusal.ts';
+import { ResponseStore } from '../agents/dialects/response-store.ts';
 import { languageModelOf } from '../agents/language-model.ts';
 import type { AgentPolicy } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
@@ -18,14 +19,19 @@ export function policyOfRollout(
   { name, gateway }: { readonly name: string; readonly gateway: AgentGateway | null },
 ): PolicyOfRollout {
   const addresses: GatewayAddress[] = [];
+  const responses = new ResponseStore();
+  const policies = new Map<string | null, AgentPolicy>();
   const refused = (refusal: AgentRefusal) => session.requests.refused(refusal);
   const inRole = (role: string | null): AgentPolicy => {
+    const known = policies.get(role);
+    if (known !== undefined) return known;
     let address: GatewayAddress | null = null;
     const opened = () => {
       if (gateway === null) throw new ConfigError('The policy has no address here, because no server runs. Ask it with policy.languageModel().');
       if (address !== null) return address;
       address = gateway.add({
         model: name,
+        responses,
         ask: (request, signal) => session.ask(request, signal, role),
         count: (request, signal) => session.count(request, signal),
         refused,
@@ -33,7 +39,7 @@ export function policyOfRollout(
       addresses.push(address);
       return address;
     };
-    return {
+    const policy: AgentPolicy = {
       name,
       languageModel: () => languageModelOf(name, (request, signal) => session.ask(request, signal, role), refused),
       get baseURL() {
@@ -42,8 +48,10 @@ export function policyOfRollout(
       get apiKey() {
         return opened().apiKey;
       },
-      as: (other) => inRole(other),
+      as: inRole,
     };
+    policies.set(role, policy);
+    return policy;
   };
   return {
     policy: inRole(null),

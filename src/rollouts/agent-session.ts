@@ -77,6 +77,8 @@ export class AgentSession {
   /** Turns that were sampled or are being sampled. */
   #begun = 0;
   #events = 0;
+  /** Requests that wait for an answer. */
+  #waiting = 0;
   /** Null while it takes requests. */
   #ended: StopCondition | null = null;
   #spent: { readonly stop: StopCondition; readonly at: number } | null = null;
@@ -146,6 +148,7 @@ export class AgentSession {
     for (let i = 0; i < fresh; i++) taken.push(this.#begin(node, { request, role }));
     const turns = taken.toSorted((a, b) => a.ordinal - b.ordinal).map(({ turn }) => turn!);
     for (const turn of turns) turn.waiting += 1;
+    this.#waiting += 1;
     try {
       const answers = await untilAborted(Promise.all(turns.map(({ sampled }) => sampled)), signal);
       for (const asked of [node, NEXT]) this.failures.answered(asked, since);
@@ -154,6 +157,7 @@ export class AgentSession {
       if (fresh > 0 && this.#spent !== null && since > this.#spent.at) this.#spent = null;
       return answers;
     } finally {
+      this.#waiting -= 1;
       for (const turn of turns) turn.waiting -= 1;
     }
   }
@@ -164,9 +168,10 @@ export class AgentSession {
     this.turns += 1;
   }
 
-  /** True if the policy sampled an answer, or tried to, which the agent may not have got. */
-  get wasAsked(): boolean {
-    return this.#events > 0;
+  /** Of requests to the policy that brought no answer: whether one still waits for it, or the agent left all of them. Null if there was none. */
+  get unanswered(): 'waiting' | 'left' | null {
+    if (this.#waiting > 0) return 'waiting';
+    return this.#events > 0 ? 'left' : null;
   }
 
   /** Before the first of them is begun. */

@@ -149,8 +149,8 @@ function failed(error: unknown, failing: Failing): void {
 }
 
 /** @param policy its name */
-function neverAnswered({ requests, wasAsked }: AgentSession, policy: string, hasAddress: boolean): AgentError {
-  if (requests.lastRefused !== null || wasAsked) return refusedError({ requests }, policy);
+function neverAnswered({ requests, unanswered }: AgentSession, policy: string, hasAddress: boolean): AgentError {
+  if (requests.lastRefused !== null || unanswered !== null) return refusedError({ requests, unanswered }, policy);
   const remedy = hasAddress
     ? 'A program must read the address from OPENAI_BASE_URL or ANTHROPIC_BASE_URL, the key from OPENAI_API_KEY or ANTHROPIC_API_KEY and the model from VF_MODEL, all in its environment; a client in your code takes policy.baseURL and policy.apiKey.'
     : 'Give it policy.languageModel(), or policy.baseURL and policy.apiKey.';
@@ -158,12 +158,18 @@ function neverAnswered({ requests, wasAsked }: AgentSession, policy: string, has
 }
 
 /** @param thrown what the agent made of it */
-function refusedError({ requests: { lastRefused, lastModel } }: Pick<AgentSession, 'requests'>, policy: string, thrown?: unknown): AgentError {
+function refusedError(
+  { requests: { lastRefused, lastModel }, unanswered }: Pick<AgentSession, 'requests' | 'unanswered'>,
+  policy: string,
+  thrown?: unknown,
+): AgentError {
   const other =
     lastModel === null || lastModel === policy ? '' : ` It asked for ${lastModel}; the policy's name is policy.name, for a program VF_MODEL.`;
   const why =
     lastRefused === null
-      ? ': it closed each connection before the answer was there. Give its client more time.'
+      ? unanswered === 'waiting'
+        ? ': it ended while its request was waiting. Let it wait for the answer.'
+        : ': it closed each connection before the answer was there. Give its client more time.'
       : `. Its last request was refused: ${lastRefused.message}${other}`;
   const cause = thrown === undefined ? {} : { cause: thrown };
   return new AgentError(`The agent got no answer from the policy${why}`, { reason: 'refused', ...cause });

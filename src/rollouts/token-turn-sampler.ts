@@ -46,22 +46,36 @@ export class TokenTurnSampler implements TurnSampler {
   /** Of each turn that nothing has gone on from. */
   readonly #ends = new WeakMap<AgentNode, ConversationEnd>();
 
-  /** Taken to count with, and then for the first conversation. */
-  #first: TokenLease | null = null;
+  /** Taken to count with, and those of attempts that failed: a lease costs until the end of the rollout. */
+  readonly #free: TokenLease[] = [];
+  /** Their next prompt need not extend the last one, whose attempt failed. */
+  readonly #failed = new WeakSet<TokenLease>();
 
   constructor(options: TurnSamplerOptions<TokenLease>) {
     this.#options = options;
   }
 
   async sample(place: AgentNode, options: SampleOptions): Promise<SampledAgentTurn> {
-    const { ordinal, mostTokens, signal } = options;
+    const wanted = turnSettings(place.turn!.request, { ...options, capabilities: this.#options.capabilities });
+    const since = sinceTurn(place.parent!);
+    const end = await this.#endAfter(since.before);
+    try {
+      const answer = await this.#goOn(place, { ...options, ...since, end, wanted });
+      this.#ends.set(place, end);
+      return answer;
+    } catch (error) {
+      this.#free.push(end.lease);
+      this.#failed.add(end.lease);
+      throw error;
+    }
+  }
+
+  async #goOn(place: AgentNode, { before, next, end, wanted, ordinal, mostTokens, signal }: TurnOptions): Promise<SampledAgentTurn> {
     const { capabilities, readsThoughts } = this.#options;
     const { request } = place.turn!;
     const { settings } = request;
-    const { sampling, tools, callable, stop, isSingle, prefill, seed } = turnSettings(request, { ...options, capabilities });
-    const { before, next } = sinceTurn(place.parent!);
+    const { sampling, tools, callable, stop, isSingle, prefill, seed } = wanted;
     const conversation = { tools, variables: templateVariables(sampling), capabilities, readsThoughts, signal };
-    const end = await this.#endAfter(before);
     const { lease, turns: index } = end;
     const { ids: given, images, opening } = await this.#given(end, { before, next, prefill, request }, conversation);
     const prompt = end.read(next, { ids: given, images });
@@ -71,6 +85,7 @@ export class TokenTurnSampler implements TurnSampler {
       ...(end.images.length === 0 ? {} : { images: end.images }),
       ...(settings.logProbs === undefined ? {} : { likeliest: settings.logProbs }),
       ...(seed === null ? {} : { mustSeed: true }),
+      ...(this.#failed.delete(lease) ? { cut: true } : {}),
       seed: seed ?? furtherSeed(this.#seed(index, place.turn!.role), ordinal),
     };
     const sampled = await lease.generate({ prompt, sampling, maxNewTokens, stop, ...asked, signal });
@@ -87,7 +102,6 @@ export class TokenTurnSampler implements TurnSampler {
     const toolCalls = agentCalls(read.toolCalls, callId);
     const stopped = settings.stop?.find((one) => one === sample.stopReason) ?? null;
     end.say(read.message, sample.ids);
-    this.#ends.set(place, end);
     return {
       ...said(toolCalls.length === 0 ? text : (read.recorded.content as string), stopped),
       toolCalls,
@@ -107,7 +121,8 @@ export class TokenTurnSampler implements TurnSampler {
   async count(request: AgentRequest, sampling: Sampling, signal: AbortSignal): Promise<number> {
     const { messages, tools } = request;
     const { capabilities, readsThoughts } = this.#options;
-    const lease = (this.#first ??= await this.#options.lease());
+    if (this.#free.length === 0) this.#free.push(await this.#options.lease());
+    const lease = this.#free.at(-1)!;
     const options = { tools, variables: templateVariables(sampling), capabilities, readsThoughts, signal };
     return (await rendered(request, openConversation(lease, messages, options))).ids.length;
   }
@@ -117,9 +132,7 @@ export class TokenTurnSampler implements TurnSampler {
     const end = before === null ? undefined : this.#ends.get(before);
     if (before !== null) this.#ends.delete(before);
     if (end !== undefined) return end;
-    const lease = this.#first ?? (await this.#options.lease());
-    this.#first = null;
-    return new ConversationEnd(lease, before);
+    return new ConversationEnd(this.#free.pop() ?? (await this.#options.lease()), before);
   }
 
   /** What stands before the turn, with the text that opens it. */
@@ -168,6 +181,11 @@ function sinceTurn(node: AgentNode): { readonly before: AgentNode | null; readon
   let at = node;
   for (; at.parent !== null && at.turn === null; at = at.parent) next.push(at.message!);
   return { before: at.turn === null ? null : at, next: next.toReversed() };
+}
+
+interface TurnOptions extends SampleOptions, ReturnType<typeof sinceTurn> {
+  readonly end: ConversationEnd;
+  readonly wanted: ReturnType<typeof turnSettings>;
 }
 
 interface TurnPlace extends ReturnType<typeof sinceTurn> {

@@ -60,6 +60,16 @@ describe('MessageGraph', () => {
     expect(new Set(node.turns.map(({ path }) => path)).size).toBe(3);
   });
 
+  it('takes arguments by their text where they are nested too deeply for their keys to be ordered', () => {
+    const graph = new MessageGraph<{ readonly answer: AnsweredTurn }>();
+    const list = (levels: number) =>
+      [
+        { role: 'assistant', content: '', toolCalls: [{ id: 'c1', name: 'find', arguments: `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}` }] },
+      ] as const;
+    const deep = graph.place(list(20_000), []);
+    expect([graph.place(list(20_000), []), graph.place(list(20_001), [])].map((node) => node === deep)).toEqual([true, false]);
+  });
+
   it('keeps a call whose arguments came back in any form, and one that could not be made and has another name; another name for one that could be made is an edit', () => {
     const tools = [{ name: 'find', description: '', parameters: {} }];
     const isTurn = (own: { readonly name: string; readonly arguments: string }, told: { readonly name: string; readonly arguments: string }) => {

@@ -173,6 +173,43 @@ describe('an agent', () => {
     expect((await play(swallows, broken)).error).toMatchObject({ type: 'PolicyError', source: 'policy', message: 'the server is gone' });
   });
 
+  it('that ends while it waits for an answer has asked: it has no answer', async () => {
+    const rollout = await play(
+      agent(async ({ policy }) => {
+        void say(policy, asked('a')).catch(() => {});
+        return { answer: 'grey' };
+      }),
+      () => new Promise<never>(() => {}),
+    );
+    expect(rollout.error).toMatchObject({
+      type: 'AgentError',
+      reason: 'refused',
+      message: expect.stringContaining('ended while its request was waiting'),
+    });
+  });
+
+  it('has one address in each role, and one store of what it was answered over Responses', async () => {
+    await using gateway = await Gateway.open();
+    const ask = async ({ baseURL, apiKey }: AgentPolicy, more: object) => {
+      const headers = { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` };
+      const response = await fetch(`${baseURL}/responses`, { method: 'POST', headers, body: JSON.stringify({ input: 'one', ...more }) });
+      return (await response.json()) as { readonly id: string; readonly status?: string };
+    };
+    const statuses: unknown[] = [];
+    const rollout = await play(
+      agent(async ({ policy }) => {
+        expect([policy.as('w').baseURL, policy.as('w').as('v').apiKey]).toEqual([policy.as('w').baseURL, policy.as('v').apiKey]);
+        expect(policy.as('w').baseURL).not.toBe(policy.baseURL);
+        const { id } = await ask(policy.as('w'), {});
+        for (const again of [policy.as('w'), policy]) statuses.push((await ask(again, { input: 'two', previous_response_id: id })).status);
+        return { answer: 'grey' };
+      }),
+      echo,
+      { gateway },
+    );
+    expect([rollout.error, statuses]).toEqual([null, ['completed', 'completed']]);
+  });
+
   it('that asks after its end is refused and leaves no trace', async () => {
     let late: Promise<unknown> = Promise.resolve();
     const straggling = agent(async ({ policy }) => {

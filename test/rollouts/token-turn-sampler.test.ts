@@ -55,6 +55,35 @@ class Heard extends ScriptedClient {
   }
 }
 
+describe('a lease', () => {
+  it('is used again after an attempt that failed', async () => {
+    let leases = 0;
+    class Counted extends ScriptedClient {
+      override lease(signal: AbortSignal, options: LeaseOptions = {}): Promise<PolicyLease> {
+        leases += 1;
+        return super.lease(signal, options);
+      }
+    }
+    let calls = 0;
+    const turns = () => {
+      calls += 1;
+      if (calls !== 1 && calls !== 10 && calls !== 12) throw new PolicyError('busy', { status: 503 });
+      return `answer ${calls}`;
+    };
+    const run: Run = async ({ policy }) => {
+      const heard = async (...prompt: LanguageModelV4Prompt) => await ask(policy, prompt).catch(() => null);
+      await heard(user('a'));
+      for (let i = 0; i < 8; i++) await heard(user('a'), written('answer 1'), user(`more ${i}`));
+      await heard(user('a'), written('answer 1'), user('last'));
+      await heard(user('a'), written('answer 1'), user('last'), written('answer 10'), user('end'));
+      await heard(user('a'), written('answer 1'), user('last'), written('answer 10'), user('end'));
+      return {};
+    };
+    const { branches } = await play(run, { turns }, { client: new Counted({ turns }), maxReplays: 0 });
+    expect([calls, leases, branches.map(({ generations }) => generations.length)]).toEqual([12, 1, [3]]);
+  });
+});
+
 const find = { type: 'function', name: 'find', inputSchema: { type: 'object' } } as const;
 const call = '<tool_call>{"name": "find", "arguments": {}}</tool_call>';
 

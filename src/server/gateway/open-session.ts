@@ -17,7 +17,7 @@ export class OpenSession {
   readonly apiKey: string;
   /** Seconds since the epoch. */
   readonly created = Math.floor(Date.now() / 1000);
-  readonly responses = new ResponseStore();
+  readonly responses: ResponseStore;
   readonly bodies: KnownBodies;
   readonly #ended = new AbortController();
   #running = 0;
@@ -27,6 +27,7 @@ export class OpenSession {
     { id, apiKey, bodies }: { readonly id: string; readonly apiKey: string; readonly bodies: ReturnType<typeof bodyCache> },
   ) {
     this.model = answers.model;
+    this.responses = answers.responses ?? new ResponseStore();
     this.#answers = answers;
     this.id = id;
     this.apiKey = apiKey;
