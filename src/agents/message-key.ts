@@ -6,7 +6,7 @@ import { canonicalJson } from '../core/canonical-json.ts';
 import { contentImages, contentText, type Message, type ToolCall } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { isObject } from '../schemas/is-object.ts';
-import { jsonOrNull } from '../schemas/json-or-null.ts';
+import { argumentsOrNull } from '../schemas/arguments-or-null.ts';
 
 /** Of a message that the agent wrote, or of a turn of the policy that it tells as another one. */
 export function messageKey({ role, content, toolCalls = [], toolCallId = '' }: Message): string {
@@ -27,7 +27,7 @@ export function isWrittenAs(a: Message, b: Message): boolean {
 }
 
 function callKey({ id, name, arguments: text }: ToolCall): readonly unknown[] {
-  const args = jsonOrNull(text);
+  const args = argumentsOrNull(text);
   return [id, name, args === null ? text : canonicalJson(args)];
 }
 
@@ -54,5 +54,5 @@ export function tells({ role, content, toolCalls = [] }: Message, turn: Answered
 }
 
 function canBeMade({ name, arguments: text }: ToolCall, tools: readonly Pick<ToolSpec, 'name'>[]): boolean {
-  return tools.some((tool) => tool.name === name) && isObject(jsonOrNull(text));
+  return tools.some((tool) => tool.name === name) && isObject(argumentsOrNull(text));
 }

@@ -1,7 +1,7 @@
 /** The request of a chat completion as the options of a call in the AI SDK. What has no place there is refused by name: nothing is left out silently. */
 import { ConfigError } from '../core/errors.ts';
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
-import { jsonOrNull } from '../schemas/json-or-null.ts';
+import { argumentsOrNull } from '../schemas/arguments-or-null.ts';
 import { NO_TEXT } from './openai-chat-messages.ts';
 import type { ChatBody } from './openai-chat-request.ts';
 import type { LanguageModel } from './language-model.ts';
@@ -107,7 +107,7 @@ function assistantParts(message: Fields): Fields[] {
   const text = typeof content === 'string' && content !== NO_TEXT ? content : '';
   const calls = listOf(message['tool_calls']).map((call) => {
     const { name, arguments: args } = fieldsOf(call['function']);
-    return { type: 'tool-call', toolCallId: call['id'], toolName: name, input: jsonOrNull(String(args)) ?? {} };
+    return { type: 'tool-call', toolCallId: call['id'], toolName: name, input: argumentsOrNull(String(args)) ?? {} };
   });
   // A server that refuses thoughts gets none: their field is then gone.
   const own = listOf(message[OWN_PARTS]).filter(({ type }) => type !== 'reasoning' || 'reasoning_content' in message);

@@ -4,7 +4,7 @@
  */
 import { jsonObjects } from './json-reply.ts';
 import { isObject } from '../schemas/is-object.ts';
-import { jsonOrNull } from '../schemas/json-or-null.ts';
+import { argumentsOrNull } from '../schemas/arguments-or-null.ts';
 import { pythonCalls } from './python-calls.ts';
 import { afterClosedThoughts, afterThoughts, outsideThoughts } from './text-outside-thoughts.ts';
 import { argumentsCall, type FoundCall, jsonCall, parseToolCalls, type ToolCallAttempt, toolCallId, type ToolSpec } from './tool-calls.ts';
@@ -108,7 +108,7 @@ function invokeCalls(text: string, tools: readonly ToolSpec[]): FoundCall[] {
         const match = /^["']?([^"'>]+)(?:["']([^>]*))?>([^]*?)(?:<\/(?:｜DSML｜|antml:)?parameter>|$)/.exec(part);
         if (match === null) continue;
         const [, key = '', attributes = '', value = ''] = match;
-        args[key] = /string="false"/.test(attributes) ? (jsonOrNull(value) ?? value) : typed(key, value);
+        args[key] = /string="false"/.test(attributes) ? (argumentsOrNull(value) ?? value) : typed(key, value);
       }
       return { call: { name, args }, source };
     });
@@ -191,13 +191,13 @@ function recipientCalls(text: string): FoundCall[] {
 function listedCalls(text: string, tools: readonly ToolSpec[]): FoundCall[] {
   const start = text.search(/[[{]/);
   const json = start === -1 ? '' : text.slice(start, Math.max(text.lastIndexOf(']'), text.lastIndexOf('}')) + 1);
-  const objects = jsonOrNull(json) === null ? jsonObjects(json) : [];
+  const objects = argumentsOrNull(json) === null ? jsonObjects(json) : [];
   return jsonList(objects.length > 0 ? JSON.stringify(objects) : json, tools);
 }
 
 /** A list of calls, or one. */
 function jsonList(text: string, tools: readonly ToolSpec[] = []): FoundCall[] {
-  const value = jsonOrNull(text);
+  const value = argumentsOrNull(text);
   const calls = Array.isArray(value) ? (value as unknown[]) : value === null ? [] : [value];
   if (calls.length === 0) return [{ call: jsonCall(text, ['arguments']), source: text }];
   return calls
@@ -227,7 +227,7 @@ function bareCalls(text: string, tools: readonly ToolSpec[]): FoundCall[] {
   const inner = withoutFence(text.trim());
   if (/^\[?\s*[\w.-]+\([^]*\)\s*\]?$/.test(inner)) return pythonCalls(inner, tools);
   if (!/^[[{]/.test(inner)) return [];
-  const value = jsonOrNull(inner);
+  const value = argumentsOrNull(inner);
   const calls: readonly unknown[] = Array.isArray(value) ? value : [value];
   const isCall = (call: unknown) =>
     isObject(call) && tools.some(({ name }) => name === call['name']) && (isObject(call['arguments']) || isObject(call['parameters']));

@@ -5,7 +5,7 @@
 import { ConfigError, EnvironmentError, thrownText } from './errors.ts';
 import { contentText, type Message } from './message.ts';
 import { isObject } from '../schemas/is-object.ts';
-import { jsonOrNull } from '../schemas/json-or-null.ts';
+import { argumentsOrNull } from '../schemas/arguments-or-null.ts';
 import { returnedText } from './returned-text.ts';
 import { toolOutputText } from './sdk-tool-output.ts';
 import { assertToolName, type ReadArguments, type Tool } from './tool.ts';
@@ -147,7 +147,7 @@ function sdkMessages(messages: readonly Message[]): readonly Fields[] {
       type: 'tool-call',
       toolCallId: id,
       toolName: name,
-      input: jsonOrNull(args) ?? args,
+      input: argumentsOrNull(args) ?? args,
     }));
     return [{ role, content: [...(text === '' ? [] : [{ type: 'text', text }]), ...calls] }];
   });

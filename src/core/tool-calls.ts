@@ -3,7 +3,7 @@
  * problem, which the environment answers. All take linear time.
  */
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
-import { jsonOrNull, MOST_PARSED_LEVELS } from '../schemas/json-or-null.ts';
+import { argumentsOrNull, MOST_ARGUMENT_LEVELS } from '../schemas/arguments-or-null.ts';
 import { isDeeperThan } from '../schemas/nesting.ts';
 import type { ToolCall } from './message.ts';
 import { refuseRounded } from './read-json.ts';
@@ -133,7 +133,7 @@ export function jsonCall(json: string, keys: readonly string[]): ParsedToolCall 
 function callOf(name: unknown, given: unknown, argumentsKey: string): ParsedToolCall {
   if (typeof name !== 'string') return { problem: 'the call has no "name"' };
   // A call without arguments has null, or an empty text.
-  const args = given === null || given === '' ? {} : typeof given === 'string' ? (jsonOrNull(given) ?? given) : given;
+  const args = given === null || given === '' ? {} : typeof given === 'string' ? (argumentsOrNull(given) ?? given) : given;
   if (!isObject(args)) return { problem: `"${argumentsKey}" is not an object` };
   return { name, args };
 }
@@ -147,7 +147,7 @@ function parseJson(json: string, read: (value: unknown) => ParsedToolCall): Pars
     if (error instanceof RangeError) return { problem: `the call cannot be read: ${error.message}` };
     return { problem: `the call is not JSON (${(error as Error).message})` };
   }
-  if (isDeeperThan(value, MOST_PARSED_LEVELS)) return { problem: `the call is nested more than ${MOST_PARSED_LEVELS} levels deep` };
+  if (isDeeperThan(value, MOST_ARGUMENT_LEVELS)) return { problem: `the call is nested more than ${MOST_ARGUMENT_LEVELS} levels deep` };
   return read(value);
 }
 

@@ -1,5 +1,5 @@
 /** Messages and tools in the format that chat templates receive, in vLLM and here. */
-import { jsonOrNull } from '../schemas/json-or-null.ts';
+import { argumentsOrNull } from '../schemas/arguments-or-null.ts';
 import { contentText, type ImageRef, type Message, type MessageContent } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { fieldsOf } from '../schemas/is-object.ts';
@@ -105,7 +105,7 @@ function mapJson(value: unknown, map: (text: string) => string): unknown {
 
 /** Templates require an object. Anything else becomes an empty one, as in vLLM, so that a bad call does not make the conversation unusable. */
 function argumentsOf(text: string): Json {
-  return fieldsOf(jsonOrNull(text));
+  return fieldsOf(argumentsOrNull(text));
 }
 
 /** The images of the messages, in order. */

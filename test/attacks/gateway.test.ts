@@ -252,6 +252,13 @@ describe('the gateway under attack', () => {
     expect((await send(`${pathOf(two)}/chat/completions`, key)).body).toContain('two heard 1');
   });
 
+  it('reads a call whose arguments are a text of any depth', async () => {
+    const args = `${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`;
+    const turn = { role: 'assistant', content: null, tool_calls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: args } }] };
+    const messages = [...hello.messages, turn, { role: 'tool', tool_call_id: 'c1', content: 'x' }];
+    expect((await send(`${pathOf(one)}/chat/completions`, {}, { model: 'm', messages })).status).toBe(200);
+  });
+
   it('cuts headers that never end', async () => {
     expect(
       await sendRaw(server.port, `GET ${pathOf(one)}/models HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: ${'y'.repeat(100_000)}\r\n\r\n`),

@@ -3,6 +3,7 @@ import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { AgentError } from '../../src/core/agent-error.ts';
+import type { AgentPolicy } from '../../src/core/environment.ts';
 import { ExecutionError, ModelError, PolicyError, RewardError } from '../../src/core/errors.ts';
 import { contentText } from '../../src/core/message.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';

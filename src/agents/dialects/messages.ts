@@ -1,6 +1,6 @@
 /** Anthropic's Messages. */
 import type { AgentTurn } from '../agent-request.ts';
-import { jsonOrNull } from '../../schemas/json-or-null.ts';
+import { argumentsOrNull } from '../../schemas/arguments-or-null.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { type Dialect, named, type StreamEvent } from './dialect.ts';
 import { readMessagesRequest } from './messages-request.ts';
@@ -52,7 +52,7 @@ function blocks({ content, reasoning, toolCalls }: AgentTurn): readonly (Block &
     ...(reasoning === undefined ? [] : [{ type: 'thinking' as const, thinking: reasoning, signature: SIGNATURE }]),
     ...(content === '' ? [] : [{ type: 'text' as const, text: content }]),
     ...toolCalls.map(({ id, name, arguments: written }) => {
-      const input = jsonOrNull(written);
+      const input = argumentsOrNull(written);
       return Object.defineProperty({ type: 'tool_use' as const, id, name, input: isObject(input) ? input : {} }, 'written', { value: written });
     }),
   ];

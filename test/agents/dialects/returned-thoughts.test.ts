@@ -17,20 +17,26 @@ const head = { id: 'one', created: 0, model: 'm' };
 const store = new ResponseStore();
 const question = { role: 'user', content: 'Who?' };
 
+interface Answer {
+  readonly choices: readonly [{ readonly message: object }];
+  readonly content: object;
+  readonly output: readonly object[];
+}
+
 const WAYS = {
-  chat: [chatDialect, { messages: [question] }, (answer: any) => ({ messages: [question, answer.choices[0].message] })],
+  chat: [chatDialect, { messages: [question] }, (answer: Answer) => ({ messages: [question, answer.choices[0].message] })],
   messages: [
     messagesDialect,
     { messages: [question] },
-    (answer: any) => ({ messages: [question, { role: 'assistant', content: answer.content }, { role: 'user', content: 'Go on.' }] }),
+    (answer: Answer) => ({ messages: [question, { role: 'assistant', content: answer.content }, { role: 'user', content: 'Go on.' }] }),
   ],
-  responses: [responsesDialect, { input: [question] }, (answer: any) => ({ input: [question, ...answer.output] })],
+  responses: [responsesDialect, { input: [question] }, (answer: Answer) => ({ input: [question, ...answer.output] })],
 } as const;
 
 describe('a turn that an agent sends back', () => {
   it.each(['chat', 'messages', 'responses'] as const)('has its thoughts, text and calls over %s', (name) => {
     const [dialect, asked, goOn] = WAYS[name];
-    const answer = JSON.parse(JSON.stringify(dialect.answer(head, dialect.read(asked, store), [turn])));
+    const answer = JSON.parse(JSON.stringify(dialect.answer(head, dialect.read(asked, store), [turn]))) as Answer;
     const { messages, unhonoured } = dialect.read(goOn(answer), store);
     expect(messages[1]).toEqual({ role: 'assistant', content: 'Wait.', toolCalls: turn.toolCalls, serverFields: { reasoning_content: 'The plan.' } });
     expect(unhonoured).toEqual([]);
