@@ -176,9 +176,11 @@ export class McpConnection {
 
   /** What was thrown in one line without secrets, with why the connection was ended, and the end of what the server wrote to stderr. */
   quote(thrown: unknown): string {
-    const written = oneLine(this.#stdio?.written ?? '');
-    const excess = this.#excess === null ? '' : `; ${this.#excess}`;
-    return this.hide(oneLine(typeof thrown === 'string' ? thrown : thrownText(thrown)) + excess + (written === '' ? '' : `; it wrote: ${written}`));
+    // Hidden before they are cut: half of a secret would not be recognised.
+    const written = oneLine(this.hide(this.#stdio?.written ?? '').slice(-MOST_QUOTED));
+    const said = oneLine(this.hide(typeof thrown === 'string' ? thrown : thrownText(thrown)));
+    const parts = [said, this.#excess ?? '', written === '' ? '' : `it wrote: ${written}`];
+    return parts.filter((part) => part !== '').join('; ');
   }
 
   /** What was thrown as a cause without secrets: the causes of an error are recorded with it. */

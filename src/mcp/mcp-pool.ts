@@ -137,8 +137,11 @@ export class McpPool {
 
   async #call(connection: McpConnection, tool: string, args: Arguments, signal: AbortSignal): Promise<ReadResult> {
     const { name, reset, timeoutMs, maxChars } = this.#options;
-    if (!connection.isOpen)
-      throw new ToolError(`The MCP server ${name} is gone, and with it what this episode had done: ${connection.quote('')}`, { retryable: true });
+    if (!connection.isOpen) {
+      const why = connection.quote('');
+      const gone = `The MCP server ${name} is gone, and with it what this episode had done`;
+      throw new ToolError(why === '' ? gone : `${gone}: ${why}`, { retryable: true });
+    }
     try {
       const result = await connection.client.callTool({ name: tool, arguments: { ...args } }, undefined, { signal, timeout: timeoutMs });
       this.#unanswered.delete(connection);

@@ -26,8 +26,8 @@ export interface StdioOptions {
 const END_GRACE_MS = 1000;
 /** Bytes of a message, as in the package. */
 export const MOST_MESSAGE_BYTES = 10 * 2 ** 20;
-/** Number of characters of a server's last lines on stderr that are kept. */
-const KEPT_STDERR = 300;
+/** Number of characters of a server's last lines on stderr that are kept: more than are quoted, because a secret may be cut at the first. */
+const KEPT_STDERR = 2000;
 
 const NEWLINE = 0x0a;
 

@@ -52,25 +52,22 @@ function* secretsWithin(value: unknown, isSecret: boolean): Generator<string> {
     if (isSecret && value.length >= SHORTEST_WORD) yield value;
     if (value.includes('://')) yield* urlCredentials(value);
     for (const [, name, assigned] of value.matchAll(ASSIGNMENT)) if (isSecretName(name!)) yield* secretsWithin(assigned, true);
+  } else if (Array.isArray(value)) {
+    // The words of a command may be among them.
+    for (const [i, item] of value.entries()) yield* secretsWithin(item, isSecret || (i > 0 && isFlagged(value[i - 1], item)));
   } else if (typeof value === 'object' && value !== null)
     for (const [key, item] of Object.entries(value)) yield* secretsWithin(item, isSecret || isSecretName(key));
 }
 
 /** What the words of a command hold: settings and headers under secret names, what follows a flag of such a name, and credentials of URLs. */
 export function wordCredentials(words: readonly string[]): string[] {
-  return words.flatMap((word, i) => {
-    const [, name = '', header = ''] = HEADER.exec(word) ?? [];
-    return [
-      ...settingCredentials(word),
-      ...(isSecretName(name) ? headerCredentials({ [name]: header.trim() }) : []),
-      ...(isSecretFlag(words[i - 1] ?? '') && !word.startsWith('-') && isSecretValue(word) ? [word] : []),
-    ];
-  });
+  const headers = words.map((word) => HEADER.exec(word) ?? []).filter(([, name = '']) => isSecretName(name));
+  return [...settingCredentials(words), ...headers.flatMap(([, name, value]) => headerCredentials({ [name!]: value!.trim() }))];
 }
 
-/** True for `--api-key`, whose value is the next word. */
-export function isSecretFlag(word: string): boolean {
-  return /^--?[A-Za-z][\w-]*$/.test(word) && isSecretName(word);
+/** True for the second word of `--api-key VALUE`. */
+export function isFlagged(before: unknown, word: unknown): boolean {
+  return typeof before === 'string' && /^--?[A-Za-z][\w-]*$/.test(before) && isSecretName(before) && !String(word).startsWith('-');
 }
 
 /** Values of a program's variables that are or may be secrets: all but short ones under an ordinary name. */

@@ -1,5 +1,5 @@
 import { readJson } from '../core/read-json.ts';
-import { isSecretFlag } from './credentials.ts';
+import { isFlagged } from './credentials.ts';
 import { hideSecrets, isSecretName, redactUrl } from './redact.ts';
 
 /**
@@ -7,10 +7,7 @@ import { hideSecrets, isSecretName, redactUrl } from './redact.ts';
  * `Name: value` and after a flag of such a name.
  */
 export function shownWords(words: readonly string[]): string[] {
-  return words.map((word, i) => {
-    const before = words[i - 1] ?? '';
-    return isSecretFlag(before) && !word.startsWith('-') ? '***' : shownWord(word);
-  });
+  return words.map((word, i) => (isFlagged(words[i - 1], word) ? '***' : shownWord(word)));
 }
 
 function shownWord(word: string): string {

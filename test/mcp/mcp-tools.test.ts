@@ -182,6 +182,10 @@ describe.concurrent('mcpTools in a ToolEnv', () => {
     }
     // A value under an ordinary name may be a folder, which the policy has to read.
     expect((await played(environment, ['env_of', 'WIKI_KEY'], ['env_of', 'WIKI_LOGIN'])).read).toEqual(['***', secrets[1]]);
+    // At the place where a message is cut.
+    const long = await played(environment, ['break', `${'x'.repeat(245)} ${secrets[0]!}`]).catch(String);
+    expect(long).toContain('xxx ');
+    expect(long).not.toContain(secrets[0]!.slice(0, 4));
     const gone = mcpTools({ command: './no-such-command', args: args.slice(3) });
     await expect(gone).rejects.toThrow('(./no-such-command --token=*** --header Authorization: ***)');
   });
@@ -372,6 +376,14 @@ describe.concurrent('mcpTools for an agent of the AI SDK', () => {
     await tools[Symbol.asyncDispose]();
     await expect(tools.call('notes', {}, { signal })).rejects.toThrow(/^The episode is over, so notes is not called$/);
     expect(startedBy(log)).toHaveLength(1);
+  });
+
+  it('says of a client that was ended after a call without an answer that it is gone, and what it wrote', async () => {
+    await using mcp = await stdio(newLog(), { reset: 'client', callTimeoutMs: 300 });
+    const tools = mcp.episode();
+    await expect(tools.call('slow', {}, { signal })).rejects.toThrow('timed out');
+    await expect(tools.call('notes', {}, { signal })).rejects.toThrow(/^The MCP server mcp is gone, and with it what this episode had done$/);
+    await tools[Symbol.asyncDispose]();
   });
 
   it('throws a failure of the server again at the end of the episode, which the SDK had shown to the model', async () => {

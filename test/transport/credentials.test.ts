@@ -25,7 +25,7 @@ describe('urlCredentials', () => {
 describe('wordCredentials', () => {
   test.each([
     [['--token=sk-12345678'], ['sk-12345678']],
-    [['--password', 'hunter2'], ['hunter2']],
+    [['--password', 'hunter2hunter2'], ['hunter2hunter2']],
     [
       ['--header', 'Authorization: Bearer abcdefgh'],
       ['Bearer abcdefgh', 'abcdefgh'],
