@@ -5,6 +5,9 @@ import { type AgentRequest, CHAT_KEYS, type SettingKeys } from './agent-request.
 /** OpenAI's names. */
 export type RefusalCode = 'context_length_exceeded';
 
+/** A header of what the gateway refuses: an error that a client makes of it is recognised by it. */
+export const GATEWAY_HEADER = 'x-vf-gateway';
+
 /** A request that cannot be honoured. The dialect gives it its own form. */
 export class AgentRefusal extends Error {
   readonly status: number;

@@ -15,6 +15,7 @@ import { withTransport } from '../transport/transport-settings.ts';
 import { WaitMeter } from '../transport/wait-meter.ts';
 import { escapeControls, printable } from '../reports/text/terminal-text.ts';
 import { onOneLine } from '../schemas/on-one-line.ts';
+import { UncaughtRefusals } from './uncaught-refusals.ts';
 import { expectEnd, uncaughtFault, watchEnd } from './unexpected-end.ts';
 import { unprintedText } from './unprinted-text.ts';
 
@@ -53,6 +54,8 @@ export interface CommandContext {
   readonly warn: (line: string) => void;
   /** Writes a line to stderr, redacted. */
   readonly note: (line: string) => void;
+  /** Writes a line while the command shows its progress. @default as `note` */
+  aside?: ((line: string) => void) | null;
   /** Called at the first Ctrl-C, instead of printing the default line. */
   onInterrupt: (() => void) | null;
   /** Called when code of the user's throws where nothing catches it, instead of printing the error; the command is stopped as by Ctrl-C. @default null */
@@ -122,7 +125,13 @@ export async function runCommand(
       exit(EXIT.failed);
     });
   }
+  const refusals = new UncaughtRefusals();
   process.on('uncaughtException', (error) => {
+    const refused = refusals.add(error);
+    if (refused !== null) {
+      if (refused !== '' && stopped === null) (context.aside ?? context.note)(`${name}: ${oneLine(refused)}`);
+      return;
+    }
     const found = stopped === null ? uncaughtFault(error) : null;
     if (found === null) {
       context.report(firstError(error));
@@ -154,6 +163,7 @@ export async function runCommand(
     if (error !== fault && ((stopped === null && fault === null) || !(error instanceof CancelledError))) context.report(error);
     code = error instanceof ConfigError ? EXIT.usage : EXIT.failed;
   }
+  if (refusals.total !== null && stopped === null) context.warn(refusals.total);
   await Promise.all([process.stdout, process.stderr].map(written));
   // Handlers set both, which the compiler does not see.
   if ((fault as VfError | null) !== null && code === EXIT.done) code = EXIT.failed;

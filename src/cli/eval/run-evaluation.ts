@@ -69,6 +69,7 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
     return await dryEvaluation(opened, planned, surroundings);
   }
   const progress = openProgress(planned, opened, context);
+  context.aside = (line) => progress.note(context.redact(line));
   context.onInterrupt = () => progress.note('stopping and saving finished rollouts; press Ctrl-C again to stop at once');
   try {
     const { summary, evaluation } = await playEvaluation(opened, session, {
@@ -91,6 +92,7 @@ async function play(planned: PlannedRun, surroundings: RunSurroundings): Promise
     return { summary, text: context.redact(text), facts: describeRun(evaluation) };
   } finally {
     progress.close();
+    context.aside = null;
     context.onInterrupt = null;
   }
 }

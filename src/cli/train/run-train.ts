@@ -135,6 +135,7 @@ async function watchRun(
   const note: TrainingWatch['note'] = (line, style) => view.note(escapeControls(context.redact(withFlags(line))), style);
   const warn: TrainingWatch['warn'] = (line) => note(`vf-train: ${line}`);
   const { changed } = (await readSettingHistory(directory.paths.events)).through({ optimizer: config.optimizer, sft: config.sft }, Infinity);
+  context.aside = (line) => note(line);
   let isAnnounced = false;
   const announce = () => {
     if (isAnnounced) return;
@@ -154,6 +155,7 @@ async function watchRun(
     transcripts: { columns: Math.min(stderr.columns || 80, 100) - 1, paint, note },
     onOpened: ({ evaluationLabel }) => view.nameEvaluations(evaluationLabel),
     close: () => {
+      context.aside = null;
       context.onUncaught = null;
       view.close();
     },

@@ -1,5 +1,6 @@
 /** A streamed answer of a dialect, as server-sent events. It begins once the answer is there, or after a moment, so that an early refusal has its own status. */
 import type { AgentTurn } from '../../agents/agent-request.ts';
+import { GATEWAY_HEADER } from '../../agents/agent-refusal.ts';
 import type { StreamEvent } from '../../agents/dialects/dialect.ts';
 
 export interface AnswerStreamOptions {
@@ -19,7 +20,13 @@ export interface AnswerStreamOptions {
   readonly keepAliveMs?: number;
 }
 
-export const EVENT_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache', 'x-accel-buffering': 'no' };
+export const EVENT_HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache',
+  'x-accel-buffering': 'no',
+  // A stream may end in a refusal.
+  [GATEWAY_HEADER]: 'stream',
+};
 
 /** The whole text if the answer comes soon. Rejects if the answer fails soon. */
 export async function answerStream(options: AnswerStreamOptions): Promise<string | ReadableStream<Uint8Array>> {

@@ -3,7 +3,7 @@
  * `/v1` itself, or leaves it out, is answered too. It answers Node's requests without the Request and Response of the web, which would cost as much as everything else.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { AgentRefusal } from '../../agents/agent-refusal.ts';
+import { AgentRefusal, GATEWAY_HEADER } from '../../agents/agent-refusal.ts';
 import { chatDialect } from '../../agents/dialects/chat.ts';
 import type { Dialect } from '../../agents/dialects/dialect.ts';
 import { messagesDialect } from '../../agents/dialects/messages.ts';
@@ -142,6 +142,7 @@ function refuse(request: IncomingMessage, response: ServerResponse, refusal: Age
   const isAnthropic = /\/messages(\/|$)/.test(pathOf(request)) || request.headers['anthropic-version'] !== undefined;
   const dialect = isAnthropic ? messagesDialect : chatDialect;
   sendJson(response, status, dialect.refusal(refusal), {
+    [GATEWAY_HEADER]: 'refused',
     ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
     ...(status === 503 || status === 429 ? { 'retry-after': '1' } : {}),
     // The rest of an unread body would be parsed as the next request.
