@@ -3,7 +3,7 @@
  * either into an unhandled rejection. The rollout has what it needs, so the run goes on.
  */
 import { AgentRefusal, GATEWAY_HEADER } from '../agents/agent-refusal.ts';
-import { CancelledError, TimeoutError } from '../core/errors.ts';
+import { CancelledError, thrownText, TimeoutError } from '../core/errors.ts';
 import { thrownPlace } from '../core/thrown-place.ts';
 import { isObject } from '../schemas/is-object.ts';
 
@@ -17,7 +17,7 @@ export class UncaughtRefusals {
     this.#count += 1;
     if (this.#count > 1) return '';
     const place = error instanceof Error ? thrownPlace(error.stack) : null;
-    const said = cause instanceof Error ? cause.message : String(cause);
+    const said = thrownText(cause);
     const end = /[.!?]$/.test(said) ? '' : '.';
     return `an agent did not catch what a request of it got: ${said}${end} The run goes on. Await every call before the agent returns${place === null ? '' : ` (${place})`}`;
   }

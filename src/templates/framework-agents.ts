@@ -25,7 +25,7 @@ export async function runAgent(question: string, policy: AgentPolicy, signal: Ab
 `;
 
 export const openAIAgent = `/** The agent: a loop of OpenAI's Agents SDK over one tool. Its model is the policy, behind an address on this machine. */
-import { Agent, OpenAIProvider, Runner, tool } from '@openai/agents';
+import { Agent, ModelBehaviorError, OpenAIProvider, Runner, tool } from '@openai/agents';
 import type { AgentPolicy } from 'vf-search';
 import { z } from 'zod';
 import { findNotes } from './notes.ts';
@@ -51,8 +51,8 @@ export async function runAgent(question: string, policy: AgentPolicy, signal: Ab
     const { finalOutput } = await runner.run(agent, question, { maxTurns: 10, signal });
     return finalOutput ?? '';
   } catch (error) {
-    // A turn that was cut off at its limit of tokens is a wrong answer, not a failure of the agent.
-    if (error instanceof Error && error.message.includes('response.incomplete')) return '';
+    // What the policy wrote is a wrong answer, not a failure of the agent: a call of a tool that does not exist, or a turn that was cut off at its limit of tokens.
+    if (error instanceof ModelBehaviorError || (error instanceof Error && error.message.includes('response.incomplete'))) return '';
     throw error;
   }
 }

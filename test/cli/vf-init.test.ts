@@ -106,6 +106,10 @@ describe('what vf-init writes', () => {
     expect(rollouts.some(({ isRight }) => isRight)).toBe(true);
   });
 
+  it.each(['ai-sdk', 'openai-agents', 'langgraph'])('is an agent with %s in which calls that cannot be made are a wrong answer', (agent) => {
+    expect(said(`misused agent-${agent}`)).toEqual(Array(2).fill({ error: null, isRight: false }));
+  });
+
   it.each(['capital-quiz', 'with-tools'])('takes a number as its limit: %s', (id) => {
     expect(said(`limit of ${id}`)).toMatch(/limit must be an integer of at least 1, got "three"/);
   });

@@ -45,6 +45,16 @@ const searches: ScriptedOptions['turns'] = ({ messages }) => {
   return `<answer> ${year ?? name ?? '?'} </answer>`;
 };
 
+/** Calls a tool that does not exist, then one with arguments that are not JSON, and then gives up. */
+const misused: ScriptedOptions['turns'] = ({ messages }) => {
+  const asked = messages.filter(({ role }) => role === 'assistant').length;
+  return (
+    ['<tool_call>{"name": "col\u00f6rs", "arguments": {}}</tool_call>', '<tool_call>{"name": "find_note", "arguments": {"query"</tool_call>'][
+      asked
+    ] ?? 'I give up.'
+  );
+};
+
 void test('agents', async () => {
   await using gateway = await Gateway.open();
   for (const id of ['agent-ai-sdk', 'agent-openai-agents', 'agent-langgraph', 'agent-command']) {
@@ -55,5 +65,11 @@ void test('agents', async () => {
       return { error, turns, stop, isRight: reward! > 1, forks: branches.map(({ fork }) => fork), tools: tools?.map(({ name }) => name) };
     };
     say(id, rollouts.map(of));
+    if (id === 'agent-command') continue;
+    const wrong = new ScriptedClient({ turns: misused, logProb: () => -0.5 });
+    say(
+      `misused ${id}`,
+      (await played(await loadEnvironment(id), { client: wrong, gateway })).map(({ error, reward }) => ({ error, isRight: reward! > 1 })),
+    );
   }
 });
