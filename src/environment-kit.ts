@@ -46,6 +46,7 @@ export { holdsAnswers } from './schemas/question-row.ts';
 export { fieldsOf, isObject } from './schemas/is-object.ts';
 export { moduleFunction } from './registry/load-export.ts';
 export { AgentError, type AgentFailure } from './core/agent-error.ts';
+export { stderrCause, stderrText, tellingLine } from './core/program-stderr.ts';
 export { readTextFile } from './files/json-file.ts';
 export { readDocument } from './files/read-document.ts';
 

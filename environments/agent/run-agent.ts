@@ -1,6 +1,6 @@
 /** Runs an agent's program for one row, reads its answer and, where the reward is a command, scores what it left. */
 import { RewardError } from 'vf-search';
-import { AgentError, type AgentFailure } from 'vf-search/environment-kit';
+import { AgentError, type AgentFailure, stderrCause, stderrText, tellingLine } from 'vf-search/environment-kit';
 import { neededFolders, openProgramFolder, type ProgramEnd, runProgram } from 'vf-search/execution';
 import { readAnswer } from './answer.ts';
 import type { AgentArguments } from './arguments.ts';
@@ -25,6 +25,8 @@ export interface ProgramState extends Record<string, unknown> {
   readonly answer: string;
   /** The other keys of a JSON line. */
   readonly output: Readonly<Record<string, unknown>>;
+  /** The end of what it printed there. */
+  readonly stderr: string;
   /** From the start of the program to its end. */
   readonly agent_seconds: number;
   /** What the command gave that scores; null without one. */
@@ -52,7 +54,7 @@ export async function runAgent(options: RunAgentOptions): Promise<ProgramState> 
   const found = failure ?? (await readAnswer(args.answer, printed));
   if (typeof found === 'string') throw errorOf({ reason: 'no_answer', text: `gave no answer. ${found}` }, end.stderr);
   if ('reason' in found) throw errorOf(found, end.stderr);
-  return { ...found, agent_seconds: seconds, command_reward: await commandReward(options, { work: folder.work, ...found }) };
+  return { ...found, stderr: end.stderr, agent_seconds: seconds, command_reward: await commandReward(options, { work: folder.work, ...found }) };
 }
 
 function sandboxOf({ args }: RunAgentOptions, command: readonly string[], network: 'none' | 'all' | { readonly server: string }) {
@@ -85,32 +87,11 @@ function failureOf({ code, signal, excess }: ProgramEnd, { sandbox }: Pick<Agent
 
 /** The message ends with the line of stderr that tells most, and the cause has more of it. */
 function errorOf({ reason, text }: Failure, stderr: string): AgentError {
-  return new AgentError(`The agent ${text}${told(stderr)}`, { reason, ...causeOf(stderr) });
-}
-
-function told(stderr: string): string {
-  const line = tellingLine(stderr).slice(0, LONGEST_LINE);
-  if (line === '') return '';
-  return ` ${NODE_ENDS.test(stderr.trim()) ? 'It threw' : 'The last line of its stderr'}: ${line}`;
-}
-
-/** The last one, or the error above Node's version. */
-function tellingLine(stderr: string): string {
-  const thrown = NODE_ENDS.test(stderr.trim()) ? NODE_THROWS.exec(stderr)?.[1] : undefined;
-  return thrown ?? lastLine(stderr);
-}
-
-function causeOf(stderr: string): { readonly cause?: Error } {
-  const said = stderr.trim();
-  return said === tellingLine(stderr).slice(0, LONGEST_LINE) ? {} : { cause: new Error(`the end of its stderr:\n${said}`) };
+  return new AgentError(`The agent ${text}${stderrText(stderr)}`, { reason, ...stderrCause(stderr) });
 }
 
 /** Of a shell whose command is not there or cannot be run. */
 const NOT_FOUND = [126, 127];
-const LONGEST_LINE = 300;
-/** Node prints its version below an error that nobody caught. */
-const NODE_ENDS = /(^|\n)Node\.js v\d[\w.-]*$/;
-const NODE_THROWS = /^\[?([\w.$]*(?:Error|Exception)\b.*?)(?:\] \{)?$/m;
 
 function secretsOf({ args, policy, env }: RunAgentOptions): string[] {
   return [policy.apiKey, ...args.env.map((name) => env[name] ?? '')];
@@ -133,7 +114,7 @@ async function commandReward(options: RunAgentOptions, { work, answer, output }:
   const end = await runProgram({ command, input: `${input}\n`, folder, env: basics(env), secrets, ...args.limits, sandbox, signal });
   const { code, excess, stdout, stderr } = end;
   const printed = lastLine(stdout);
-  const broken = (text: string) => new RewardError(`The reward's command ${text}`, causeOf(end.stderr));
+  const broken = (text: string) => new RewardError(`The reward's command ${text}`, stderrCause(end.stderr));
   if (excess === null && code === 0) {
     if (NUMBER.test(printed)) return Number(printed);
     if (ALMOST_NUMBER.test(printed))
@@ -144,7 +125,7 @@ async function commandReward(options: RunAgentOptions, { work, answer, output }:
   const said = tellingLine(stderr);
   const isVerdict = said === '' || ASSERTION.test(said) || (printed !== '' && !BREAK.test(said));
   if (excess === null && code === 1 && isVerdict) return 0;
-  throw broken(`${failureOf(end, args)!.text}${told(stderr)}`);
+  throw broken(`${failureOf(end, args)!.text}${stderrText(stderr)}`);
 }
 
 function lastLine(text: string): string {

@@ -13,6 +13,7 @@ import { EnvironmentError, PromptTooLongError, thrownText, VfError } from '../co
 import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
 import type { TextSegment } from '../core/rubric.ts';
+import { stderrCause, stderrText } from '../core/program-stderr.ts';
 import { readsThoughts } from '../core/reads-thoughts.ts';
 import { isObject } from '../schemas/is-object.ts';
 import { branchesOf } from './agent-branches.ts';
@@ -111,7 +112,7 @@ async function playAsking<R extends Row>(options: PlayAgentOptions<R>, asked: As
     record.state = state;
     record.stop = session.spent ?? stop;
     if (segments !== undefined) record.scored = segments;
-    if (!failOfPart(failing) && session.turns === 0) failed(neverAnswered(session, asked.lease.policy.model, open.hasAddress), failing);
+    if (!failOfPart(failing) && session.turns === 0) failed(neverAnswered(failing, state, open.hasAddress), failing);
   } catch (error) {
     failed(error, failing);
   }
@@ -142,26 +143,30 @@ function failed(error: unknown, failing: Failing): void {
   // Where nothing that it asked could be honoured, the policy or the settings are at fault.
   const isRefused = session.turns === 0 && session.requests.lastRefused !== null;
   if (isRefused)
-    return record.fail(error instanceof AgentError && error.reason === 'refused' ? error : refusedError(session, failing.policy, error), signal);
+    return record.fail(
+      error instanceof AgentError && error.reason === 'refused' ? error : refusedError(session, failing.policy, { cause: error }),
+      signal,
+    );
   if (environment.failures !== 'score') return record.fail(error, signal);
   record.state = { failure: thrownText(error) };
   record.stop = 'agent_failed';
 }
 
-/** @param policy its name */
-function neverAnswered({ requests, unanswered }: AgentSession, policy: string, hasAddress: boolean): AgentError {
-  if (requests.lastRefused !== null || unanswered !== null) return refusedError({ requests, unanswered }, policy);
+/** @param state of a program, which may have said why on its stderr */
+function neverAnswered({ session, policy }: Failing, { stderr }: AgentResult['state'], hasAddress: boolean): AgentError {
+  const said = typeof stderr === 'string' ? stderr : '';
+  if (session.requests.lastRefused !== null || session.unanswered !== null) return refusedError(session, policy, stderrCause(said));
   const remedy = hasAddress
     ? 'A program must read the address from OPENAI_BASE_URL or ANTHROPIC_BASE_URL, the key from OPENAI_API_KEY or ANTHROPIC_API_KEY and the model from VF_MODEL, all in its environment; a client in your code takes policy.baseURL and policy.apiKey.'
     : 'Give it policy.languageModel(), or policy.baseURL and policy.apiKey.';
-  return new AgentError(`The agent ended without asking the policy. ${remedy}`, { reason: 'no_call' });
+  return new AgentError(`The agent ended without asking the policy. ${remedy}${stderrText(said)}`, { reason: 'no_call', ...stderrCause(said) });
 }
 
-/** @param thrown what the agent made of it */
+/** @param made what the agent made of it */
 function refusedError(
-  { requests: { lastRefused, lastModel }, unanswered }: Pick<AgentSession, 'requests' | 'unanswered'>,
+  { requests: { lastRefused, lastModel }, unanswered }: AgentSession,
   policy: string,
-  thrown?: unknown,
+  made: { readonly cause?: unknown },
 ): AgentError {
   const other =
     lastModel === null || lastModel === policy ? '' : ` It asked for ${lastModel}; the policy's name is policy.name, for a program VF_MODEL.`;
@@ -171,8 +176,7 @@ function refusedError(
         ? ': it ended while its request was waiting. Let it wait for the answer.'
         : ': it closed each connection before the answer was there. Give its client more time.'
       : `. Its last request was refused: ${lastRefused.message}${other}`;
-  const cause = thrown === undefined ? {} : { cause: thrown };
-  return new AgentError(`The agent got no answer from the policy${why}`, { reason: 'refused', ...cause });
+  return new AgentError(`The agent got no answer from the policy${why}`, { reason: 'refused', ...made });
 }
 
 /** False for a failure of what the agent depends on: a program that cannot be started, a judge, a search, a setting. It is never a reward of 0. */

@@ -29,8 +29,7 @@ const GONE = new AgentRefusal(400, null, 'The client disconnected.');
 /** Throws AgentRefusal. */
 export async function answer(call: Call, dialect: Dialect): Promise<void> {
   const { response, session, signal } = call;
-  const { value: body, characters } = await bodyOf(call);
-  const request = session.read(dialect, body);
+  const { body, characters, request } = await requestOf(call, dialect);
   const head = { id: randomUUID().replaceAll('-', ''), created: Math.floor(Date.now() / 1000), model: request.model || session.model };
   const headers = { 'x-request-id': head.id };
   // Only Responses names answers again.
@@ -65,9 +64,20 @@ export async function answer(call: Call, dialect: Dialect): Promise<void> {
 /** Throws AgentRefusal. */
 export async function answerCount(call: Call, dialect: Dialect): Promise<void> {
   const { response, session, signal } = call;
-  const { value } = await bodyOf(call);
-  const tokens = await session.count(session.read(dialect, value), signal);
+  const { request } = await requestOf(call, dialect);
+  const tokens = await session.count(request, signal);
   sendJson(response, 200, { ...(dialect.name === 'responses' ? { object: 'response.input_tokens' } : {}), input_tokens: tokens });
+}
+
+/** The rollout hears of a request that cannot be read. */
+async function requestOf(call: Call, dialect: Dialect) {
+  const { session } = call;
+  try {
+    const { value: body, characters } = await bodyOf(call);
+    return { body, characters, request: dialect.read(body, session.responses) };
+  } catch (error) {
+    throw session.refused(error);
+  }
 }
 
 async function bodyOf({ request, headers, session, budget }: Call): Promise<{ readonly value: unknown; readonly characters: number }> {

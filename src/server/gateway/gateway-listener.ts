@@ -50,7 +50,9 @@ export function gatewayListener(options: GatewayListenerOptions): (request: Inco
     try {
       if (!namesThisServer({ headers })) throw new AgentRefusal(403, null, WRONG_HOST);
       const path = pathOf(request);
-      const [, id = null, route = ''] = PATH.exec(path) ?? refuseRoute(path);
+      const parts = PATH.exec(path);
+      if (parts === null) throw noRoute(path);
+      const [, id = null, route = ''] = parts;
       const session = sessions.find(id, headers);
       await answerRoute({ request, response, headers, session, signal, budget, refusalOf: (error) => refusalOf(error, signal) }, route);
     } catch (error) {
@@ -86,8 +88,8 @@ function whileConnected(request: IncomingMessage, response: ServerResponse): Abo
   return left.signal;
 }
 
-function refuseRoute(path: string): never {
-  throw new AgentRefusal(
+function noRoute(path: string): AgentRefusal {
+  return new AgentRefusal(
     404,
     null,
     `The gateway has no ${JSON.stringify(path.slice(0, 100))}. It answers POST chat/completions, responses, responses/input_tokens, messages and messages/count_tokens, and GET models and responses/ID.`,
@@ -101,11 +103,16 @@ async function answerRoute(call: Call, route: string): Promise<void> {
   const counted = Object.hasOwn(COUNTED, route) ? COUNTED[route]! : null;
   const isPosted = dialect !== null || counted !== null;
   const allow = isPosted ? 'POST, OPTIONS' : 'GET, HEAD, OPTIONS';
-  if (!isPosted && !isListed(route)) refuseRoute(pathOf(request));
+  if (!isPosted && !isListed(route)) {
+    const refusal = noRoute(pathOf(request));
+    // A look at another path, such as for the server's version, asks nothing of the policy.
+    if (method === 'POST') session.refused(refusal);
+    throw refusal;
+  }
   if (method === 'OPTIONS') return void response.writeHead(204, { allow }).end();
   if (!allow.split(', ').includes(method)) {
     response.setHeader('allow', allow);
-    throw new AgentRefusal(405, null, `This path takes ${allow}, not ${method}.`);
+    throw session.refused(new AgentRefusal(405, null, `This path takes ${allow}, not ${method}.`));
   }
   if (dialect !== null) return answer(call, dialect);
   if (counted !== null) return answerCount(call, counted);

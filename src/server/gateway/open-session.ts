@@ -2,7 +2,6 @@
 import type { GatewaySession } from '../../agents/agent-gateway.ts';
 import type { AgentRequest, AgentTurn } from '../../agents/agent-request.ts';
 import { AgentRefusal } from '../../agents/agent-refusal.ts';
-import type { Dialect } from '../../agents/dialects/dialect.ts';
 import { ResponseStore } from '../../agents/dialects/response-store.ts';
 import { eitherSignal, untilAborted } from '../../core/abort.ts';
 import { type bodyCache, KnownBodies } from './known-bodies.ts';
@@ -34,14 +33,10 @@ export class OpenSession {
     this.bodies = new KnownBodies(bodies);
   }
 
-  /** Throws AgentRefusal for a body that cannot be honoured. */
-  read(dialect: Dialect, body: unknown): AgentRequest {
-    try {
-      return dialect.read(body, this.responses);
-    } catch (error) {
-      if (error instanceof AgentRefusal) this.#answers.refused?.(error);
-      throw error;
-    }
+  /** Tells the rollout of a request that never gets as far as the policy. Returns the error. */
+  refused(error: unknown): unknown {
+    if (error instanceof AgentRefusal) this.#answers.refused?.(error);
+    return error;
   }
 
   ask(request: AgentRequest, signal: AbortSignal): Promise<readonly AgentTurn[]> {

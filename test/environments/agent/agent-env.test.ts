@@ -83,10 +83,27 @@ describe.concurrent('the environment agent', () => {
       reward: null,
       error: { type: 'AgentError', reason: 'no_call', message: expect.stringMatching(/OPENAI_BASE_URL or ANTHROPIC_BASE_URL.*VF_MODEL/) },
     });
+    const [blind] = await play(await program('print("a0")\nsys.stderr.write("looked for a key\\nfound no key\\n")'), answers);
+    expect(blind!.error).toMatchObject({ reason: 'no_call', message: expect.stringMatching(/ The last line of its stderr: found no key$/) });
+    expect(blind!.error!.chain).toMatch(/looked for a key/);
     const [broken] = await play(await program('print(ask("q0"))\nraise RuntimeError("lost my keys")'), answers);
     expect(broken).toMatchObject({ reward: null, turns: 1, error: { type: 'AgentError', reason: 'exit_code', source: 'environment' } });
     expect(broken!.error!.message).toMatch(/exit code 1\. The last line of its stderr: RuntimeError: lost my keys$/);
     expect(broken!.error!.chain).toMatch(/Traceback/);
+  });
+
+  it.each([
+    ['a body that is not JSON', 'chat/completions', 'application/json', '{', /Its last request was refused: The body is not JSON/],
+    ['a body without its type', 'chat/completions', 'text/plain', '{}', /refused: The content-type of the body is not JSON/],
+    ['a path that the gateway does not have', 'completions', 'application/json', '{}', /refused: The gateway has no .*chat\/completions/],
+  ])('says what its program was told that sent %s', async (_, path, type, body, message) => {
+    const code = `
+import os, urllib.error, urllib.request
+request = urllib.request.Request(os.environ['OPENAI_BASE_URL'] + '/${path}', b'${body}', {'content-type': '${type}'})
+try: urllib.request.urlopen(request)
+except urllib.error.HTTPError: print('no answer')`;
+    const [rollout] = await play(await program(code), answers);
+    expect(rollout).toMatchObject({ reward: null, error: { reason: 'refused', message: expect.stringMatching(message) } });
   });
 
   it('scores failures with 0 where the user says so', async () => {
