@@ -65,7 +65,7 @@ export function sampleTranscript(result: WireResult | null, asked: WireAskedLine
   return {
     exampleId: result.example_id,
     rolloutIndex: result.rollout_index,
-    prompt: result.prompt.map(({ role, content, parts }) => ({ role, content: shownText(content, parts) })),
+    prompt: result.prompt.map(shownMessage),
     segments: result.segments,
     ...branchesOf(result),
     answer: result.answer ?? result.info ?? null,
@@ -78,12 +78,17 @@ export function sampleTranscript(result: WireResult | null, asked: WireAskedLine
 /** None if the segments are texts that an agent gave: they belong to no branch. */
 function branchesOf({ branches = [] }: WireResult): Pick<SampleTranscript, 'branches'> {
   if (branches.length < 2 || branches.some(({ played }) => played !== undefined)) return {};
-  return { branches: branches.map(({ segments, role, parent, fork }) => ({ segments, parent, fork, ...(role === undefined ? {} : { role }) })) };
+  const shown = branches.map(({ segments, role, parent, fork, prompt }) => ({
+    ...{ segments, parent, fork },
+    ...(role === undefined ? {} : { role }),
+    ...(prompt === undefined ? {} : { prompt: prompt.map(shownMessage) }),
+  }));
+  return { branches: shown };
 }
 
-/** The text of a recorded message, with a mark for each image. */
-function shownText(content: string, parts: WireMessage['parts']): string {
-  return parts === undefined ? content : parts.map((part) => (part.type === 'text' ? part.text : IMAGE_MARK)).join('');
+/** A recorded message as text, with a mark for each image. */
+function shownMessage({ role, content, parts }: WireMessage): { readonly role: string; readonly content: string } {
+  return { role, content: parts === undefined ? content : parts.map((part) => (part.type === 'text' ? part.text : IMAGE_MARK)).join('') };
 }
 
 /** By task, in the order in which the rollouts bring them; null if rows have no tasks. */

@@ -18,7 +18,9 @@ export function branchesOf({ graph }: Pick<AgentSession, 'graph'>): readonly Bra
   const taken: Taken = new Map();
   const paths = pathsOf([...graph.roots.values()]);
   const sides = sidesOf(paths);
-  for (const path of [...paths.filter((each) => !sides.has(each)), ...sides]) {
+  // What the rollout is about, whatever asked first: a guard in a role, or for a title.
+  const rankOf = (path: Path) => (sides.has(path) ? 2 : turnsOf(path)[0]!.turn!.role === null ? 0 : 1);
+  for (const path of paths.toSorted((a, b) => rankOf(a) - rankOf(b))) {
     const turns = turnsOf(path);
     const first = turns.findIndex((node) => !owners.has(node));
     if (first === -1) continue;

@@ -15,6 +15,8 @@ export interface Estimate {
 
 interface TranscriptBranch {
   readonly segments: number;
+  /** Messages of its prompt that no earlier branch has; absent for the first, and where the files lack them. */
+  readonly prompt?: SampleTranscript['prompt'];
   /** Absent if the agent named none. */
   readonly role?: string;
   /** The branch that it left; null for the first, and for one that shares no turn with another. */

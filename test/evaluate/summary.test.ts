@@ -186,7 +186,7 @@ describe('sampleTranscript', () => {
       sampleTranscript({ example_id: 1, rollout_index: 0, prompt: [], segments: [], reward: 1, stop_condition: 'completed', branches } as never)!;
     expect(result([branch, second]).branches).toEqual([
       { parent: null, fork: null, segments: 1 },
-      { parent: 0, fork: second.fork, segments: 1, role: 'writer' },
+      { parent: 0, fork: second.fork, segments: 1, role: 'writer', prompt: [] },
     ]);
     expect(result([branch])).not.toHaveProperty('branches');
     expect(result([branch, { ...second, played: { segments: [], completion: [] } }])).not.toHaveProperty('branches');

@@ -27,6 +27,17 @@ describe('branchesOf', () => {
     expect(await branches(async (asks) => [await task(asks), await title(asks)])).toEqual(expected);
   });
 
+  it('begins with the conversation without a role, also if a guard in a role asked before it', async () => {
+    const guard = (asks: Asks) => asks.ask(PLAN, `Fine${END}`, { role: 'guard' });
+    const task = (asks: Asks) => asks.ask(TASK, `Lima${END}`);
+    const expected = [
+      ['What is the capital of Peru?', null, null],
+      ['Plan it.', null, null],
+    ];
+    expect(await branches(async (asks) => [await guard(asks), await task(asks)])).toEqual(expected);
+    expect(await branches(async (asks) => [await task(asks), await guard(asks)])).toEqual(expected);
+  });
+
   it('compares the tools of a sub-agent with those of the conversation, not with none of a side call', async () => {
     const played = branches(async (asks) => {
       await asks.ask(TITLE, `Capitals${END}`, { tools: [] });

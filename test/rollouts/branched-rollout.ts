@@ -19,6 +19,7 @@ const LIMITS = { promptTokens: Infinity, responseTokens: Infinity, observationTo
 interface AskOptions {
   readonly tools?: readonly ToolSpec[];
   readonly settings?: AgentSettings;
+  readonly role?: string;
 }
 
 /** Asks of one rollout. Every one brings the whole conversation and the text that the policy is to write. */
@@ -60,12 +61,16 @@ export class Asks {
   }
 
   /** The messages that the policy answers with, as an agent restates them. @param texts several ask for as many answers; none where nothing may be sampled */
-  async ask(messages: readonly Message[], texts: string | readonly string[], { tools = [LOOK], settings = {} }: AskOptions = {}): Promise<Message[]> {
+  async ask(
+    messages: readonly Message[],
+    texts: string | readonly string[],
+    { tools = [LOOK], settings = {}, role }: AskOptions = {},
+  ): Promise<Message[]> {
     const list = [texts].flat();
     this.#written.push(...list);
     const asked = list.length > 1 ? { ...settings, n: list.length } : settings;
     const request = { model: 'm', messages, tools, settings: asked, isStreamed: false, unhonoured: [] };
-    const turns = (await this.session.ask(request, new AbortController().signal)) as readonly SampledAgentTurn[];
+    const turns = (await this.session.ask(request, new AbortController().signal, role)) as readonly SampledAgentTurn[];
     return turns.map(({ recorded }) => recorded);
   }
 }

@@ -36,8 +36,9 @@ export function renderTranscript(sample: SampleTranscript, { columns, paint, ful
   return [
     `${paint('bold', title)}  ${paint('dim', clip(facts.join(', '), columns - title.length - 2))}`,
     ...sample.prompt.flatMap(({ role, content }) => block(role, content, LINES.prompt)),
-    ...parts(sample).flatMap(({ headline, segments }) => [
+    ...parts(sample).flatMap(({ headline, prompt, segments }) => [
       ...(headline === null ? [] : wrap(escapeControls(headline), columns - 2).map((line) => `  ${paint('bold', line)}`)),
+      ...prompt.flatMap(({ role, content }) => block(role, content, LINES.prompt)),
       ...segments.flatMap(({ kind, text }) => block(kind, text, kind === 'model' ? LINES.model : LINES.observation)),
     ]),
     ...repliesBeside(sample).flatMap(({ role, text }) => block(role, text, LINES.prompt)),
@@ -47,19 +48,21 @@ export function renderTranscript(sample: SampleTranscript, { columns, paint, ful
 
 interface Part {
   readonly headline: string | null;
+  /** Messages that it read and no branch before it did. */
+  readonly prompt: SampleTranscript['prompt'];
   readonly segments: SampleTranscript['segments'];
 }
 
 /** The segments of each branch, under where and why it began; those of a rollout of one sequence have no headline. */
 function parts({ segments, branches }: SampleTranscript): readonly Part[] {
-  if (branches === undefined) return [{ headline: null, segments }];
+  if (branches === undefined) return [{ headline: null, prompt: [], segments }];
   let at = 0;
-  return branches.map(({ segments: count, role, parent, fork }, i) => {
+  return branches.map(({ segments: count, role, parent, fork, prompt = [] }, i) => {
     const place = branchPlace({ parent, fork });
     const reason = i === 0 && fork === null ? null : branchReason(fork);
     const why = [role, reason, place].filter((part) => part !== undefined && part !== null).join(', ');
     const rest = i === branches.length - 1 ? segments.length : at + count;
-    return { headline: `branch ${i}${why === '' ? '' : `: ${why}`}`, segments: segments.slice(at, (at = rest)) };
+    return { headline: `branch ${i}${why === '' ? '' : `: ${why}`}`, prompt, segments: segments.slice(at, (at = rest)) };
   });
 }
 

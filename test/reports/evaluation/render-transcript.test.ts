@@ -50,13 +50,13 @@ describe('renderTranscript', () => {
     expect(lines.filter((line) => line.includes('refiner'))).toEqual([]);
   });
 
-  it('puts a headline before each branch: which it is, and where and why it left another', () => {
+  it('puts a headline before each branch: which it is, where and why it left another, and what it read that no other did', () => {
     const segments = ['a', 'b', 'c', 'd'].map((text, i) => ({ kind: i === 2 ? 'observation' : 'model', text }));
     const difference = 'message 1 (user) was "x" and is "y" from character 0 on';
     const branches = [
       { segments: 1, parent: null, fork: null },
       { segments: 0, parent: null, fork: { kind: 'system', at: 0, difference: 'message 0 (system) was another\u001b[2J' }, role: 'writer' },
-      { segments: 3, parent: 0, fork: { kind: 'history', at: 1, difference } },
+      { segments: 3, parent: 0, fork: { kind: 'history', at: 1, difference }, prompt: [{ role: 'user', content: 'What is known: y' }] },
     ];
     const lines = renderTranscript({ ...sample, segments, branches, answer: null }, { columns: 200, paint: noPaint, full: false });
     expect(lines).toEqual([
@@ -65,6 +65,7 @@ describe('renderTranscript', () => {
       '  model        a',
       expect.stringMatching(/^ {2}branch 1: writer, another system prompt, began anew: message 0 \(system\) was another\S+$/),
       `  branch 2: its history was rewritten, left branch 0 after 1 message: ${difference}`,
+      '  user         What is known: y',
       '  model        b',
       '  observation  c',
       '  model        d',
