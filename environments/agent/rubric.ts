@@ -18,7 +18,8 @@ export function agentRubric(kind: RewardSource['kind'], own: Score | null): Rubr
   const scored = (context: Context) => (stateOf(context).answer === undefined ? 0 : score(context));
   return new Rubric<AgentRow>({
     funcs: [
-      reward(scored, { name, ...(label === undefined ? {} : { label }), isHeadline: true }),
+      // Next to the reward, another number of that name would say the same.
+      reward(scored, { name, ...(label === undefined ? {} : { label }), isHeadline: name !== 'reward' }),
       metric((context) => Number(stateOf(context).answer !== undefined), { name: 'answered' }),
       metric((context) => stateOf(context).agent_seconds ?? null, { name: 'agent_seconds', label: 'seconds per program' }),
     ],

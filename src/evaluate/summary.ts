@@ -79,7 +79,9 @@ export function sampleTranscript(result: WireResult | null, asked: WireAskedLine
 function branchesOf({ branches = [] }: WireResult): Pick<SampleTranscript, 'branches'> {
   if (branches.length < 2 || branches.some(({ played }) => played !== undefined)) return {};
   const shown = branches.map(({ segments, role, parent, fork, prompt }) => ({
-    ...{ segments, parent, fork },
+    segments,
+    parent,
+    fork,
     ...(role === undefined ? {} : { role }),
     ...(prompt === undefined ? {} : { prompt: prompt.map(shownMessage) }),
   }));

@@ -35,6 +35,8 @@ export interface RunLine {
   /** Rollouts of an evaluation, steps of a training run: done, and planned. */
   readonly done: number;
   readonly planned: number | null;
+  /** Rollouts of an evaluation that failed, which `done` counts too; 0 for a training run. */
+  readonly failed: number;
   /** Mean reward of an evaluation; the last held-out mean of a training run. */
   readonly reward: Estimate | null;
   /** US dollars that an evaluation has cost; null if its models are free, their prices are unknown, and for a training run. */

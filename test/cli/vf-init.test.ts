@@ -107,7 +107,7 @@ describe('what vf-init writes', () => {
   });
 
   it.each(['ai-sdk', 'openai-agents', 'langgraph'])('is an agent with %s in which calls that cannot be made are a wrong answer', (agent) => {
-    expect(said(`misused agent-${agent}`)).toEqual(Array(2).fill({ error: null, isRight: false }));
+    expect(said(`misused agent-${agent}`)).toEqual([0, 1].map(() => ({ error: null, isRight: false })));
   });
 
   it.each(['capital-quiz', 'with-tools'])('takes a number as its limit: %s', (id) => {

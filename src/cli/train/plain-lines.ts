@@ -96,9 +96,10 @@ export function ownFigures({ values }: MetricsRow, prefix: string): string[] {
   return known.slice(0, MOST_OWN_FIGURES).map(({ name, value }) => `${escapeControls(name.slice(prefix.length))} ${figureText(value)}`);
 }
 
-/** `search 0.641, sums 0.912`, or nothing if rows have no tasks. */
+/** `search 0.641, sums 0.912`, or nothing if rows have no tasks, or if all have the reward of the rollouts, as roles of an agent without a reward of their own. */
 function taskRewards({ values }: MetricsRow): string[] {
   const tasks = Object.entries(values).filter(([name]) => name.startsWith(TASK_PREFIX));
+  if (tasks.every(([, value]) => value === values['reward_mean'])) return [];
   const texts = tasks.map(([name, value]) => `${escapeControls(name.slice(TASK_PREFIX.length))} ${meanText(value)}`);
   return texts.length === 0 ? [] : [texts.join(', ')];
 }

@@ -87,7 +87,11 @@ export class RolloutSessions {
 
   #session(id: string): RolloutSession {
     const session = this.#sessions.get(id);
-    if (session === undefined) throw new EnvironmentRefusal(404, 'There is no session with this id: it was deleted, or made room for another one.');
+    if (session === undefined)
+      throw new EnvironmentRefusal(
+        404,
+        'There is no session with this id: it was deleted, it made room for another one, or the server was started again.',
+      );
     return session;
   }
 

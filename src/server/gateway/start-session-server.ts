@@ -35,7 +35,8 @@ export interface SessionServer {
   close(): Promise<void>;
 }
 
-const SESSION_PATHS = /^\/(?:health|sessions(?:\/.*)?)$/s;
+/** With `/v1` they are told where sessions are. */
+const SESSION_PATHS = /^(?:\/health|(?:\/v1)?\/sessions(?:\/.*)?)$/s;
 const MAX_BODY_BYTES = 4 * 2 ** 20;
 
 /** Throws ConfigError if the address cannot be used, or is open to the network without an API key. */
@@ -65,7 +66,7 @@ function sessionRoutes(opening: Promise<RolloutSessions>, { host, apiKey, versio
   const app = new Hono();
   const namesThisServer = hostCheck(host);
   const hasKey = keyCheck(apiKey, new Set(['/health']));
-  for (const path of ['/health', '/sessions', '/sessions/*'])
+  for (const path of ['/health', '/sessions', '/sessions/*', '/v1/*'])
     app.use(path, async (c, next) => {
       if (!namesThisServer(c.req.raw)) throw new EnvironmentRefusal(403, WRONG_HOST);
       if (!hasKey(c.req.path, c.req.header('authorization')))
@@ -84,6 +85,9 @@ function sessionRoutes(opening: Promise<RolloutSessions>, { host, apiKey, versio
   app.delete('/sessions/:id', async (c) => {
     await (await opening).delete(c.req.param('id'));
     return c.json({ session_id: c.req.param('id'), deleted: true });
+  });
+  app.all('/v1/*', () => {
+    throw new EnvironmentRefusal(404, 'Sessions are at /sessions, without /v1: give the address of the server as it printed it.');
   });
   for (const path of ['/sessions', '/sessions/*'])
     app.all(path, () => {

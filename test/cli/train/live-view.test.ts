@@ -58,10 +58,13 @@ describe('LiveView', () => {
     const tasks = { 'reward/search': 0.25, 'reward/su\u001b[2Jms': null };
     view.onStep({ kind: 'step', step: 1, values: { reward_mean: 0.5, ...tasks } });
     view.onEvaluation({ kind: 'evaluation', step: 1, values: { reward_mean: 0.5, rollouts: 8, ...tasks } });
+    // The role of an agent whose branches have no rewards of their own.
+    view.onEvaluation({ kind: 'evaluation', step: 2, values: { reward_mean: 0.5, rollouts: 8, 'reward/guard': 0.5 } });
     view.close();
-    expect(screen.text.split('\n').slice(0, 2)).toEqual([
+    expect(screen.text.split('\n').slice(0, 3)).toEqual([
       'step 1/3  reward 0.500  search 0.250, su\\x1b[2Jms –',
       'step 1/3  held-out reward 0.500  search 0.250, su\\x1b[2Jms –  8 rollouts',
+      'step 2/3  held-out reward 0.500  8 rollouts',
     ]);
   });
 

@@ -94,6 +94,8 @@ describe('the environment agent', () => {
   it('gives a command its own reward', async () => {
     const environment = await load({ reward: { command: ['python3', agent] } });
     expect(await rewardOf(environment, { answer: 'x', command_reward: -0.5 })).toBe(-0.5);
+    // The progress shows headlines next to the reward.
+    expect(environment.rubric.displays?.get('reward')?.isHeadline).toBe(false);
     // A run that was played with another reward, and is scored again.
     await expect(rewardOf(environment, { answer: 'x', command_reward: null })).rejects.toThrow(/reads the folder that the agent left, which is gone/);
     await expect(load({ reward: { command: ['no-such-program'] } })).rejects.toThrow(/No program "no-such-program"/);

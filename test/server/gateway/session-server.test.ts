@@ -155,6 +155,14 @@ describe('startSessionServer', () => {
     expect(body).toMatchObject({ refused: { count: 2, first: expect.stringMatching(/^response_format cannot be honoured/) } });
   });
 
+  it('says where sessions are to a client that adds /v1 to its address, and why one may be gone', async () => {
+    await using served = await serve();
+    const message = (text: string) => ({ status: 404, body: { error: { message: expect.stringContaining(text) } } });
+    expect(await served.call('POST', '/v1/sessions', {})).toMatchObject(message('Sessions are at /sessions, without /v1'));
+    expect(await served.call('POST', '/v1/sessions/a/end')).toMatchObject(message('Sessions are at /sessions, without /v1'));
+    expect(await served.call('GET', '/sessions/a')).toMatchObject(message('or the server was started again'));
+  });
+
   it('asks whether the policy reads the sampling of a session before it opens one', async () => {
     const readSampling = async (fields: Readonly<Record<string, unknown>>) => {
       if ('foo' in fields) throw new ConfigError('foo in sampling has no effect. Leave it out.');

@@ -14,6 +14,7 @@ export function RunState({ run }: { readonly run: RunLine }): VNode {
       <span class="run-state-done">
         {formatCount(run.done)}
         {planned} {unit}
+        {run.failed > 0 && `, ${formatCount(run.failed)} failed`}
       </span>
       {run.state !== 'complete' && run.planned !== null && run.planned > 0 && (
         <progress max={run.planned} value={run.done} aria-label={`${formatCount(run.done)} of ${formatCount(run.planned)} ${unit}`} />
