@@ -126,7 +126,7 @@ export async function runCommand(
     });
   }
   const refusals = new UncaughtRefusals();
-  process.on('uncaughtException', (error) => {
+  const uncaught = (error: unknown) => {
     const refused = refusals.add(error);
     if (refused !== null) {
       if (refused !== '' && stopped === null) (context.aside ?? context.note)(`${name}: ${oneLine(refused)}`);
@@ -148,7 +148,10 @@ export async function runCommand(
       context.report(found);
       exit(EXIT.failed);
     }, WIND_DOWN_MS).unref();
-  });
+  };
+  process.on('uncaughtException', uncaught);
+  // Where nobody listens, OpenAI's Agents SDK ends the process.
+  process.on('unhandledRejection', uncaught);
   watchEnd(EXIT.failed, (how) => {
     const { continueWith = null } = context;
     const allowing = continueWith?.includes(' --allow-changes') === true ? '' : ' --allow-changes';

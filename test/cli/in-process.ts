@@ -22,7 +22,7 @@ export interface InProcessOptions {
 const CLI = join(import.meta.dirname, '../../src/cli');
 /** The flags of V8 that a command sets (src/sessions/engine/spare-memory.ts), as Node has them. */
 const V8_FLAGS = ['--semi-space-growth-factor=2', '--heap-growing-percent=0'];
-const EVENTS = ['SIGINT', 'SIGTERM', 'uncaughtException', 'message'] as const;
+const EVENTS = ['SIGINT', 'SIGTERM', 'uncaughtException', 'unhandledRejection', 'message'] as const;
 let count = 0;
 let before: Promise<unknown> = Promise.resolve();
 
