@@ -29,7 +29,7 @@ describe('vf-pipeline check and build', () => {
       join(folder.path, 'p.yaml'),
       `servers:
   benchmark:
-  other: {command: sh, args: [-c, "touch STARTED; exec cat"]}
+  other: {command: sh, args: [-c, "touch STARTED; exec cat", --token=sk-of-a-stranger, --api-key, hunter2]}
   mine: m.ts
   remote: {url: "http://127.0.0.1:${port}/mcp"}
 pipeline:
@@ -49,7 +49,7 @@ pipeline:
       started: false,
       imported: false,
     });
-    for (const left of ['other (sh -c touch STARTED; exec cat)', 'mine (m.ts)', `remote (http://127.0.0.1:${port}/mcp)`])
+    for (const left of ['other (sh -c touch STARTED; exec cat --token=*** --api-key ***)', 'mine (m.ts)', `remote (http://127.0.0.1:${port}/mcp)`])
       expect(stderr).toContain(`not checked: the server ${left} and what its steps take and give; if you trust it, --start-servers opens it`);
   });
 

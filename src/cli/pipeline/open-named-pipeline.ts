@@ -1,7 +1,6 @@
 import type { OpenPipeline } from '../../pipelines/open-pipeline.ts';
 import { openPipeline } from '../../registry/open-pipeline.ts';
-import { isSecretValue } from '../../transport/credentials.ts';
-import { isSecretName } from '../../transport/redact.ts';
+import { settingCredentials } from '../../transport/credentials.ts';
 import { shownWords } from '../../transport/shown-words.ts';
 import { fieldsOf, textsIn } from '../../schemas/is-object.ts';
 import type { CommandContext } from '../command-line.ts';
@@ -25,7 +24,7 @@ export async function openNamedPipeline(
     onSecret: (secret) => context.secrets.add(secret),
     signal: context.signal,
   });
-  for (const secret of secretsIn([pipeline.sources, ...pipeline.set.values()])) context.secrets.add(secret);
+  for (const secret of settingCredentials([pipeline.sources, ...pipeline.set.values()])) context.secrets.add(secret);
   return pipeline;
 }
 
@@ -44,13 +43,4 @@ export function noteUnopened({ unopened, sources }: OpenPipeline, { note }: Comm
 /** Notes that the package's file is meant. */
 export function noteBundled(named: string, what: 'running' | 'checking', { note }: CommandContext): void {
   note(`vf-pipeline: ${named} is not here; ${what} the package's, which vf-pipeline build copies here`);
-}
-
-/** Texts under names such as `api_key`, at any depth. */
-function secretsIn(value: unknown): readonly string[] {
-  if (typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([name, inner]: [string, unknown]) => {
-    if (typeof inner !== 'string') return secretsIn(inner);
-    return isSecretName(name) && isSecretValue(inner) ? [inner] : [];
-  });
 }
