@@ -107,22 +107,29 @@ describe('MCP servers that attack', () => {
   it('refuses the same over HTTP, and events without end', async () => {
     await using web = await loopback(async (request, response) => {
       if (request.method !== 'POST') return void response.writeHead(405).end();
-      const { id, method, params } = JSON.parse(await readText(request)) as { id?: number; method: string; params: { name: string } };
+      const { id, method, params } = JSON.parse(await readText(request)) as { id?: number; method?: string; params: { name: string } };
       if (id === undefined) return void response.writeHead(202).end();
+      // An answer to a ping, which is never taken.
+      if (method === undefined) return;
       const server = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'x', version: '1' } };
-      const tools = ['json', 'events', 'long'].map((name) => ({ name, inputSchema: { type: 'object', properties: {} } }));
+      const tools = ['json', 'events', 'long', 'pings'].map((name) => ({ name, inputSchema: { type: 'object', properties: {} } }));
       if (method !== 'tools/call') return sendJson(response, 200, { jsonrpc: '2.0', id, result: method === 'initialize' ? server : { tools } });
       const deep = `{"jsonrpc":"2.0","id":${id},"result":{"content":[],"structuredContent":{"a":${'['.repeat(100)}${']'.repeat(100)}}}}`;
+      if (params.name === 'pings')
+        return void response
+          .writeHead(200, { 'content-type': 'text/event-stream' })
+          .write('data: {"jsonrpc":"2.0","id":"p","method":"ping"}\n\n'.repeat(1001));
       response.writeHead(200, { 'content-type': params.name === 'json' ? 'application/json' : 'text/event-stream' });
       return void response.end(params.name === 'json' ? deep : params.name === 'events' ? `data: ${deep}\n\n` : `data: "${'x'.repeat(11 * 2 ** 20)}`);
     });
     for (const [name, problem] of [
-      ['json', 'nests lists and objects more than 64 levels deep'],
-      ['events', 'nests lists and objects more than 64 levels deep'],
-      ['long', 'has more than 10,485,760 bytes'],
+      ['json', 'its message nests lists and objects more than 64 levels deep'],
+      ['events', 'its message nests lists and objects more than 64 levels deep'],
+      ['long', 'its message has more than 10,485,760 bytes'],
+      ['pings', 'it asked more than 1,000 times without reading the answers'],
     ] as const) {
       const server = await openMcpServer('evil', { kind: 'url', url: web.url, headers: {} }, { cwd: folder, signal });
-      await expect(server.tools[name]!.run({}, context)).rejects.toThrow(new RegExp(`^evil\\.${name} failed: .*; its message ${problem}$`));
+      await expect(server.tools[name]!.run({}, context)).rejects.toThrow(new RegExp(`^evil\\.${name} failed: .*; ${problem}$`));
       await server.close?.();
     }
   });

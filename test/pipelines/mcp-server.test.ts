@@ -43,7 +43,8 @@ interface Options {
   readonly pidFile?: string;
 }
 
-const commandOf = (command: string, args: readonly string[]) => ({ kind: 'command', command, args, env: BARE_ENVIRONMENT }) as const;
+const commandOf = (command: string, args: readonly string[]) =>
+  ({ kind: 'command', command, args, env: { ...BARE_ENVIRONMENT, INDEX_KEY: 'key-of-an-index' } }) as const;
 const programOf = (mode: string) => (mode in MUTE ? ['-e', MUTE[mode]!] : [SERVER, mode]);
 /** The shell writes the id at once; Node may start only after the deadline, on a busy machine. */
 const withPid = (mode: string, pidFile: string) =>
@@ -107,8 +108,8 @@ describe.concurrent('openMcpServer', () => {
   it.each([
     ['dies', {}, /^m\.shout failed: .*[Cc]onnection closed.*; it wrote: out of memory$/],
     ['hangs', { callTimeoutMs: 300 }, /^m\.shout failed: .*timed out/],
-    ['fails', {}, /^m\.shout failed: no such index$/],
-    ['garbage', { steps: 'm.plain' }, /^m\.plain must return a JSON object with its outputs, got "not JSON"$/],
+    ['fails', {}, /^m\.shout failed: no such index for \*\*\*$/],
+    ['garbage', { steps: 'm.plain' }, /^m\.plain must return a JSON object with its outputs, got "not JSON for \*\*\*"$/],
   ])('says which tool failed where the server %s', async (mode, options, message) => {
     await expect(run(mode, options)).rejects.toThrow(message);
   });

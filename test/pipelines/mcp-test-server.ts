@@ -40,9 +40,12 @@ function testServer(): Server {
       if (pidFile !== undefined) writeFileSync(`${pidFile}.called`, '');
       await new Promise(() => {});
     }
-    if (mode === 'fails') return { isError: true, content: [{ type: 'text', text: 'no such index' }] };
+    if (mode === 'fails') return { isError: true, content: [{ type: 'text', text: `no such index for ${process.env['INDEX_KEY']}` }] };
     if (mode === 'garbage')
-      return { content: [{ type: 'text', text: 'not JSON' }], ...(params.name === 'shout' && { structuredContent: { loud_ls: [] } }) };
+      return {
+        content: [{ type: 'text', text: `not JSON for ${process.env['INDEX_KEY']}` }],
+        ...(params.name === 'shout' && { structuredContent: { loud_ls: [] } }),
+      };
     const { q_ls, suffix = '!' } = params.arguments as { q_ls: string[]; suffix?: string };
     const reply = { loud_ls: q_ls.map((q) => q.toUpperCase() + suffix) };
     return { content: [{ type: 'text', text: JSON.stringify(reply) }], ...(params.name === 'shout' && { structuredContent: reply }) };
