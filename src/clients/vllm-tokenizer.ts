@@ -94,9 +94,15 @@ class VllmTokenizerSource implements TokenizerSource {
   }
 }
 
-/** Arguments are sent as JSON strings; the server parses them before it renders. */
-function wireMessage({ tool_calls: calls, ...message }: TemplateMessage): Record<string, unknown> {
-  if (calls === undefined) return message;
-  const written = calls.map((call) => ({ ...call, function: { ...call.function, arguments: JSON.stringify(call.function.arguments) } }));
-  return { ...message, tool_calls: written };
+/**
+ * Arguments are sent as JSON strings; the server parses them before it renders. Older servers read thoughts as `reasoning_content`; this route of newer ones reads them as `reasoning`
+ * alone, and gives them to the template under both names.
+ */
+function wireMessage({ tool_calls: calls, reasoning_content: thoughts, ...message }: TemplateMessage): Record<string, unknown> {
+  const written = calls?.map((call) => ({ ...call, function: { ...call.function, arguments: JSON.stringify(call.function.arguments) } }));
+  return {
+    ...message,
+    ...(thoughts === undefined ? {} : { reasoning: thoughts, reasoning_content: thoughts }),
+    ...(written === undefined ? {} : { tool_calls: written }),
+  };
 }

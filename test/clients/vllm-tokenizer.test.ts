@@ -66,6 +66,23 @@ describe('VllmTokenizer', () => {
     expect(calls).toBe(2);
   });
 
+  it('sends thoughts under both names: the route of a new server reads one of them, that of an old one the other', async () => {
+    const sent: unknown[] = [];
+    await using server = await loopback(async (request, response) => {
+      const { messages = [] } = JSON.parse(await readText(request)) as { messages?: readonly { readonly role: string }[] };
+      sent.push(...messages.filter(({ role }) => role === 'assistant'));
+      sendJson(response, 200, { tokens: [1], token_strs: ['a'], count: 1, max_model_len: 8 });
+    });
+    await using opened = await openVllm(server.url, { maxRetries: 0 });
+    await using lease = await opened.client.lease(signal);
+    await lease.render([
+      ...user('Who?'),
+      { role: 'assistant', content: 'A heron.', serverFields: { reasoning_content: 'The plan.' } },
+      ...user('Sure?'),
+    ]);
+    expect(sent).toContainEqual({ role: 'assistant', content: 'A heron.', reasoning: 'The plan.', reasoning_content: 'The plan.' });
+  });
+
   it('judges by the spelling where the server cannot be made to sample a token', async () => {
     const vocabulary: Record<string, number> = { '<|eot|>': 900, '<think>': 901 };
     await using server = await loopback(async (request, response) => {
