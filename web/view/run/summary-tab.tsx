@@ -42,6 +42,11 @@ export function SummaryTab({ detail }: { readonly detail: EvaluationDetail }): V
           counted={summary.forks}
           remark={`${formatCount(summary.forked ?? 0)} ${summary.forked === 1 ? 'rollout is' : 'rollouts are'} several sequences. The first of each kind:`}
         />
+        <Counted
+          title="Requests"
+          counted={summary.requests}
+          remark="Requests of agents that were the same as an earlier one and got its answer, or that could not be honoured:"
+        />
         <PassTable summary={summary} />
         <RolesTable roles={summary.roles} />
         <section>

@@ -13,6 +13,8 @@ export interface Summary {
   readonly forks: readonly { readonly name: string; readonly count: number; readonly example: string | null }[];
   /** Rollouts with a fork. */
   readonly forked: number | null;
+  /** Requests of agents that were answered from the record, or refused with what the first of them was told. */
+  readonly requests: readonly { readonly name: string; readonly count: number; readonly example: string | null }[];
   readonly passes: readonly { readonly k: number; readonly any: Estimate | null; readonly all: Estimate | null }[];
   readonly passThreshold: number | null;
   readonly tokens: readonly { readonly name: string; readonly value: number }[];
@@ -62,6 +64,10 @@ export function readSummary(detail: EvaluationDetail): Summary | null {
       return { name, count: numberOf(count) ?? 0, example: textOf(example) };
     }),
     forked: numberOf(recordOf(s['forks'])['rollouts']),
+    requests: ['repeats', 'refused'].flatMap((name) => {
+      const { count, first } = recordOf(s[name]);
+      return numberOf(count) === null ? [] : [{ name, count: numberOf(count)!, example: textOf(first) }];
+    }),
     passes: Object.keys(any).map((k) => ({ k: Number(k), any: estimateOf(any[k]), all: estimateOf(all[k]) })),
     passThreshold: numberOf(s['pass_threshold']),
     tokens: tokensOf(recordOf(s['tokens'])),
