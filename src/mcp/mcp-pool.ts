@@ -147,18 +147,19 @@ export class McpPool {
       this.#unanswered.delete(connection);
       return resultText(result, { maxChars, connection });
     } catch (cause) {
-      if (signal.aborted) throw cancelled(signal);
-      const outcome = outcomeOf(cause);
+      const isCancelled = signal.aborted;
+      const outcome = isCancelled ? 'silent' : outcomeOf(cause);
       if (outcome === 'refused') return { isError: true, text: readText(connection.hide(refusalText(cause)), maxChars) };
       const failed = new ToolError(`The MCP server ${name} failed at ${tool}: ${connection.quote(cause)}`, {
         cause: connection.cleaned(cause),
         retryable: true,
       });
-      if (outcome === 'silent') this.#unanswered.set(connection, (this.#unanswered.get(connection) ?? 0) + 1);
+      // A call that its rollout gave up might have been answered in time.
+      if (outcome === 'silent' && !isCancelled) this.#unanswered.set(connection, (this.#unanswered.get(connection) ?? 0) + 1);
       if (outcome === 'silent' && reset === 'none') this.#doubt(connection);
       // What became of the call is not known, so no episode can go on with the client that made it.
       else if (outcome !== 'answered') await this.#end(connection);
-      throw failed;
+      throw isCancelled ? cancelled(signal) : failed;
     }
   }
 

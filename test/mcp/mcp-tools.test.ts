@@ -218,15 +218,19 @@ describe.concurrent('mcpTools where a reset fails', () => {
 });
 
 describe.concurrent('mcpTools and the state of a server', { tags: 'long' }, () => {
-  it('starts a server again that no longer answers at all, after the one call that waited for it', async () => {
+  it.each([
+    ['its deadline', 1000, 60_000, 'timed out'],
+    ['the end of its rollout', 60_000, 1000, 'Stopped before'],
+  ])('starts a server again that no longer answers at all, after the one call that waited until %s', async (_, callTimeoutMs, rolloutMs, text) => {
     const log = newLog();
-    await using tools = await stdio(log, { callTimeoutMs: 1000 });
-    const environment = environmentWith(tools);
-    await played(environment, ['notes']);
+    await using tools = await stdio(log, { callTimeoutMs });
+    await using first = tools.episode();
+    await first.call('notes', {}, { signal });
     const [pid] = startedBy(log);
     process.kill(pid!, 'SIGSTOP');
-    await expect(played(environment, ['notes'])).rejects.toThrow('timed out');
-    expect((await played(environment, ['notes'])).read).toEqual(['']);
+    await expect(first.call('notes', {}, { signal: AbortSignal.timeout(rolloutMs) })).rejects.toThrow(text);
+    await using second = tools.episode();
+    expect(await second.call('notes', {}, { signal })).toBe('');
     expect(startedBy(log)).toHaveLength(2);
     expect(isAlive(pid!)).toBe(false);
   });
