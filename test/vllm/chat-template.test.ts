@@ -69,13 +69,19 @@ describe('VllmTokenizer', () => {
 
     it('passes on what the template says about a conversation that it refuses', async () => {
       await using opened = tokenizerOf(inject('vllmTemplateUrl'));
-      const messages = [
+      await expect(opened.tokenizer.render([{ role: 'assistant', content: 'Hm.' }])).rejects.toThrow(
+        /chat template rejected the conversation.*No user query found/s,
+      );
+    });
+
+    it('reads a later system message in its place, which the template refuses', async () => {
+      await using opened = tokenizerOf(inject('vllmTemplateUrl'));
+      const later = [
         { role: 'user', content: 'Who?' },
         { role: 'system', content: 'Be brief.' },
       ] as const;
-      await expect(opened.tokenizer.render(messages)).rejects.toThrow(
-        /chat template rejected the conversation.*System message must be at the beginning/s,
-      );
+      const read = [{ role: 'user', content: 'Who?\n\n<system-reminder>\nBe brief.\n</system-reminder>' }] as const;
+      expect(await opened.tokenizer.render(later)).toEqual(await opened.tokenizer.render(read));
     });
   });
 });
