@@ -17,7 +17,7 @@ export function thrownPlace(stack: string | undefined): string | null {
   for (const [, frame] of innermost.matchAll(/^[ \t]+at (?:.* \()?([^()\n]+:\d+:\d+)\)?$/gm)) {
     // The loader marks modules that it compiled by a query.
     const place = frame!.replace(/\?[^:)]*/, '').replace(/^file:\/\//, '');
-    if (!FOREIGN_PLACE.test(place) && !place.startsWith(OWN_FOLDER)) return `at ${place}`;
+    if (!FOREIGN_PLACE.test(place) && (OWN_FOLDER === null || !place.startsWith(OWN_FOLDER))) return `at ${place}`;
   }
   return null;
 }
@@ -25,5 +25,5 @@ export function thrownPlace(stack: string | undefined): string | null {
 /** As `stackTrace` joins an error and its cause. */
 const CAUSED = '\ncaused by ';
 const FOREIGN_PLACE = /^node:|[\\/]node_modules[\\/]/;
-/** Of this package's modules. */
-const OWN_FOLDER = new URL('../', import.meta.url).pathname;
+/** Of this package's modules. A page's script has no address here. */
+const OWN_FOLDER = URL.canParse('../', import.meta.url) ? new URL('../', import.meta.url).pathname : null;
