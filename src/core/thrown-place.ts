@@ -25,5 +25,5 @@ export function thrownPlace(stack: string | undefined): string | null {
 /** As `stackTrace` joins an error and its cause. */
 const CAUSED = '\ncaused by ';
 const FOREIGN_PLACE = /^node:|[\\/]node_modules[\\/]/;
-/** Of this package's modules. A page's script has no address here. */
-const OWN_FOLDER = URL.canParse('../', import.meta.url) ? new URL('../', import.meta.url).pathname : null;
+/** Of this package's modules, by this module's own place: a page's script has no `import.meta`, and no such folder. */
+const OWN_FOLDER = /at (?:.*\()?(?:file:\/\/)?([^()\n]*[\\/])core[\\/]thrown-place\.[jt]s:/.exec(new Error('here').stack ?? '')?.[1] ?? null;
