@@ -87,7 +87,7 @@ const ABOUT_THE_CALL: readonly unknown[] = [-32601, -32602];
 const [CLOSED, TIMEOUT] = [-32000, -32001];
 
 /**
- * What became of a request by what was thrown. `refused`: the answer is that there is no such tool, or that its arguments do not fit. `answered`: another error of the server.
+ * How a request ended, judged by what it threw. `refused`: the server has no such tool, or the arguments do not fit. `answered`: another error of the server.
  * `silent`: there was no answer in time. `lost`: there can be none.
  */
 export function outcomeOf(thrown: unknown): 'refused' | 'answered' | 'silent' | 'lost' {

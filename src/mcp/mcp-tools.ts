@@ -38,7 +38,7 @@ export interface McpToolsOptions {
   readonly reset?: McpReset;
   /** Deadline for starting and connecting, in milliseconds, at most 2,147,483,647 (24.8 days). @default 60000 */
   readonly connectTimeoutMs?: number;
-  /** Deadline of a call, in milliseconds, at most 2,147,483,647; the server is told that it was cancelled. @default 60000 */
+  /** Deadline of a call, in milliseconds, at most 2,147,483,647. After it, the call is cancelled at the server. @default 60000 */
   readonly callTimeoutMs?: number;
   /** The longest result that the policy reads, in characters; the rest is left out and said. @default 50000 */
   readonly maxChars?: number;

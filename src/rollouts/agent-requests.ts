@@ -12,7 +12,7 @@ export interface RequestFacts {
   readonly unhonoured?: readonly string[];
   /** Number of requests that were the same as an earlier one and got its answer. @default 0 */
   readonly repeats?: number;
-  /** Requests that could not be honoured: their number, and what the first of them was told. @default none */
+  /** The number of requests that could not be honoured, and the message that the first of them got. @default none */
   readonly refused?: { readonly count: number; readonly first: string };
 }
 
@@ -49,7 +49,7 @@ export class AgentRequests {
     };
   }
 
-  /** A refusal because the rollout or a budget of it has ended, or because the policy failed, is told elsewhere. */
+  /** Leaves out refusals because the rollout or a budget of it has ended, or because the policy failed: other fields of the rollout say so. */
   refused(refusal: AgentRefusal): void {
     if (this.#told.has(refusal)) return;
     this.#told.add(refusal);
