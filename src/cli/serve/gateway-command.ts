@@ -25,7 +25,7 @@ http://127.0.0.1:8000/v1.
 
   POST /sessions/ID/reward   {"reward": 1.0}: ends the session
   POST /sessions/ID/end      ends it; its rollout has no reward yet
-  GET /sessions/ID           its status, and the rollout once it has ended
+  GET /sessions/ID           its status, and what was played until now
   DELETE /sessions/ID        forgets it
 A rollout is a line as vf-export writes it: token ids, loss mask and log-probs,
 with further branches where the agent left its history. One that failed has an
