@@ -38,6 +38,8 @@ export interface BodyBudgetOptions {
   readonly held?: HeldBytes;
   /** Time from the start of reading a body to its last byte. */
   readonly bodyTimeoutMs: number;
+  /** False where the caller bounds what JSON.parse would make of a body, because it knows a part of it. @default true */
+  readonly boundsJson?: boolean;
 }
 
 /** The body of a request before it is read. */
@@ -93,14 +95,14 @@ export class BodyBudget {
   }
 
   async #read({ announced, open }: BodySource, reading: Reading): Promise<BodyBytes> {
-    const { maxBodyBytes, bodyTimeoutMs } = this.#options;
+    const { maxBodyBytes, bodyTimeoutMs, boundsJson = true } = this.#options;
     const tooLarge = { ok: false, status: 413, detail: `The body is larger than ${countText(maxBodyBytes)} bytes; send less at a time` } as const;
     if (announced > maxBodyBytes) return tooLarge;
     // Before anything of it is read.
     const full = this.#fullText(announced, reading);
     if (full !== null) return { ok: false, status: 503, detail: full };
     let bytes = 0;
-    const bounds = new JsonBounds(REQUEST_LIMITS);
+    const bounds = boundsJson ? new JsonBounds(REQUEST_LIMITS) : null;
     let excess: string | null = null;
     const reader = open();
     let isLate = false;
@@ -123,7 +125,7 @@ export class BodyBudget {
         if (next === undefined || next.done) break;
         bytes += next.value.length;
         if (bytes > maxBodyBytes) return tooLarge;
-        excess ??= bounds.take(next.value);
+        excess ??= bounds?.take(next.value) ?? null;
         // The rest is read, so that the client gets its answer, but not kept.
         if (excess !== null) continue;
         if (gaveWay) break;

@@ -5,6 +5,7 @@ import { libraryText } from '../core/errors.ts';
 import type { ByteSource } from '../files/byte-source.ts';
 import type { JsonObject } from '../files/source-text.ts';
 import { type ChatOptions, ChatTemplate } from './chat-template.ts';
+import { spellAsciiAtOnce } from './ascii-words.ts';
 import { isRiskyPattern, patternsIn } from './pattern-risk.ts';
 import { TimeExceeded, type WithinTime } from './time-limit.ts';
 import { tokenBytes } from './token-bytes.ts';
@@ -57,7 +58,9 @@ export async function readTokenizer(
   const template = chatTemplate === undefined ? await ChatTemplate.read(source, files.settings) : ChatTemplate.of(chatTemplate, files.settings);
   try {
     // No settings: those that the library knows would change the text, and transformers ignores them for such a tokenizer.
-    const tokenizer = new LibraryTokenizer({ library: new Tokenizer(files.tokenizer, {}), spellings, files, template, withinTime, directory });
+    const library = new Tokenizer(files.tokenizer, {});
+    spellAsciiAtOnce(library.pre_tokenizer);
+    const tokenizer = new LibraryTokenizer({ library, spellings, files, template, withinTime, directory });
     // A broken tokenizer fails here, not during a request.
     tokenizer.encode(PROBE, { addSpecialTokens: true });
     return tokenizer;

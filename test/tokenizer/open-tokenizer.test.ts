@@ -88,6 +88,22 @@ describe('openTokenizer', () => {
     );
   });
 
+  it('gives the library’s ids for any text', () => {
+    const library = new Tokenizer(JSON.parse(readFileSync(join(nano, 'tokenizer.json'), 'utf8')) as object, {});
+    const piece = fc.oneof(
+      fc.string(),
+      fc.string({ unit: 'grapheme' }),
+      fc.constantFrom(' the heron', '\u007F', '\t', '  two', 'naïve é', '<|im_end|>'),
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 8 }), (pieces) => {
+        const text = pieces.join('');
+        expect([...tokenizer.encode(text, { addSpecialTokens: false })]).toEqual(library.encode(text, { add_special_tokens: false }).ids);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
   it('gives back any text that it encoded', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {

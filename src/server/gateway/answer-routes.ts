@@ -91,6 +91,7 @@ async function bodyOf({ request, headers, session, budget }: Call): Promise<{ re
     try {
       return { value: session.bodies.read(body.bytes), characters: body.bytes.length };
     } catch (error) {
+      if (error instanceof RangeError) throw new AgentRefusal(400, null, `The body ${error.message}; send less at a time.`);
       throw new AgentRefusal(400, null, error instanceof SyntaxError ? `The body is not JSON: ${error.message}.` : `${NOT_UTF8}.`);
     }
   });

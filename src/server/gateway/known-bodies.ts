@@ -3,6 +3,7 @@
  * items of its list that were there before are the same objects as before, so that nobody need read them again.
  */
 import { LRUCache } from 'lru-cache';
+import { JsonBounds, REQUEST_LIMITS } from '../../core/json-bounds.ts';
 import { readExactJson } from '../../core/read-json.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { endOfValue, FieldFinder, skipSpace } from '../../viewing/top-level-fields.ts';
@@ -64,11 +65,15 @@ export class KnownBodies {
   }
 
   /**
-   * As `readExactJson` of the text, and as expensive as what is new in it. Nobody may change what it returns or the bytes. Throws SyntaxError, and TypeError for bytes that are not UTF-8.
+   * As `readExactJson` of the text, and as expensive as what is new in it. Nobody may change what it returns or the bytes. Throws RangeError for more lists, keys and values than a request
+   * may have, such as `has more than 8,388,608 values`; SyntaxError; and TypeError for bytes that are not UTF-8.
    */
   read(given: Uint8Array): unknown {
     const bytes = Buffer.from(given.buffer, given.byteOffset, given.length);
-    const { name, known, count } = this.#longest(bytes) ?? { name: null, known: listOf(bytes), count: 0 };
+    const shared = this.#longest(bytes);
+    const excess = shared !== null && isWithinLimits(shared, bytes) ? null : new JsonBounds(REQUEST_LIMITS).take(bytes);
+    if (excess !== null) throw new RangeError(excess);
+    const { name, known, count } = shared ?? { name: null, known: listOf(bytes), count: 0 };
     const value = known === null ? null : valueAfter(known, count, bytes);
     if (value === null) return readExactJson(UTF8.decode(bytes));
     const { ends, parts } = known!;
@@ -117,6 +122,13 @@ function itemsShared({ bytes: known, ends }: KnownBody, bytes: Buffer): number {
     else most = middle - 1;
   }
   return least;
+}
+
+/** Whether what is known and what is new are surely within the limits together; the known part is counted as too much rather than too little. */
+function isWithinLimits({ known: { start, ends, parts }, count }: Shared, bytes: Buffer): boolean {
+  const before = parts[count - 1]!;
+  const bounds = new JsonBounds({ maxParts: REQUEST_LIMITS.maxParts - before, maxValues: REQUEST_LIMITS.maxValues - before });
+  return bounds.take(bytes.subarray(0, start)) === null && bounds.take(bytes.subarray(ends[count - 1])) === null;
 }
 
 /**

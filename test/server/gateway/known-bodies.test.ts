@@ -86,6 +86,21 @@ describe('KnownBodies', () => {
     expect(() => bodies.read(broken)).toThrow(TypeError);
   });
 
+  it('refuses more lists, keys and levels than a request may have, in what is known and what is new together', () => {
+    const bodies = new KnownBodies(bodyCache());
+    const read = (...sent: readonly string[]) => bodies.read(bytes(`{"messages":[${sent.join(',')}]}`));
+    const half = `[${'[],'.repeat(600_000)}[]]`;
+    const commas = JSON.stringify(','.repeat(2 ** 20));
+    read(half);
+    expect(() => read(half, half)).toThrow(new RangeError('has more than 1,048,576 lists, objects and keys'));
+    expect(() => read(half, '['.repeat(70))).toThrow(RangeError);
+    expect(() => read(half, `{${Array.from({ length: 70_000 }, (_, i) => `"${i}":0`).join(',')}}`)).toThrow(/more than 65,536 keys/);
+    expect(read(half, '1')).toMatchObject({ messages: [expect.anything(), 1] });
+    // Text has no parts, whatever is in it.
+    read(commas);
+    expect(read(commas, '{"a":1}')).toMatchObject({ messages: [expect.any(String), { a: 1 }] });
+  });
+
   it('holds no more bytes than it may, for all sessions together, and nothing once a session has ended', () => {
     const cache = bodyCache(2 ** 20);
     const sessions = Array.from({ length: 10 }, () => new KnownBodies(cache));
