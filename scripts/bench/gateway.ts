@@ -171,7 +171,7 @@ const measured = [];
 for (const { what, own, name, bar, peer } of rivals) {
   await using mine = await ours(own, upstream);
   await using theirs = await peer();
-  // Code is compiled as it is used: Node's takes some 2,000 calls.
+  // Node compiles code as it is used, which takes some 2,000 calls.
   for (let run = 0; run < 5; run++) for (const subject of [mine, theirs]) await cpuPerCall(subject);
   const pairs: Pair[] = [];
   for (let run = 0; run < Number(flags.runs); run++) pairs.push({ ours: await cpuPerCall(mine), peer: await cpuPerCall(theirs) });

@@ -38,8 +38,6 @@ export interface BodyBudgetOptions {
   readonly held?: HeldBytes;
   /** Time from the start of reading a body to its last byte. */
   readonly bodyTimeoutMs: number;
-  /** False where the caller bounds what JSON.parse would make of a body, because it knows a part of it. @default true */
-  readonly boundsJson?: boolean;
 }
 
 /** The body of a request before it is read. */
@@ -79,30 +77,33 @@ export class BodyBudget {
       announced: Number(request.headers.get('content-length') ?? 0),
       open: () => (request.body?.getReader() as BodyReader | undefined) ?? null,
     };
-    return this.withBytes(source, (body) => use(textOf(body)));
+    return this.#withBytes(source, new JsonBounds(REQUEST_LIMITS), (body) => use(textOf(body)));
   }
 
-  /** As `withBody`; the bytes are nobody else's. */
-  async withBytes<T>(source: BodySource, use: (body: BodyBytes) => Promise<T>): Promise<T> {
+  /** As `withBody`. The bytes are nobody else's; what JSON.parse would make of them is for `use` to bound. */
+  withBytes<T>(source: BodySource, use: (body: BodyBytes) => Promise<T>): Promise<T> {
+    return this.#withBytes(source, null, use);
+  }
+
+  async #withBytes<T>(source: BodySource, bounds: JsonBounds | null, use: (body: BodyBytes) => Promise<T>): Promise<T> {
     const reading: Reading = { client: source.client, startMs: performance.now(), kept: new GatheredBytes(), stop: null };
     this.#readings.add(reading);
     try {
-      return await use(await this.#read(source, reading));
+      return await use(await this.#read(source, bounds, reading));
     } finally {
       this.#readings.delete(reading);
       this.#hold(-reading.kept.length);
     }
   }
 
-  async #read({ announced, open }: BodySource, reading: Reading): Promise<BodyBytes> {
-    const { maxBodyBytes, bodyTimeoutMs, boundsJson = true } = this.#options;
+  async #read({ announced, open }: BodySource, bounds: JsonBounds | null, reading: Reading): Promise<BodyBytes> {
+    const { maxBodyBytes, bodyTimeoutMs } = this.#options;
     const tooLarge = { ok: false, status: 413, detail: `The body is larger than ${countText(maxBodyBytes)} bytes; send less at a time` } as const;
     if (announced > maxBodyBytes) return tooLarge;
     // Before anything of it is read.
     const full = this.#fullText(announced, reading);
     if (full !== null) return { ok: false, status: 503, detail: full };
     let bytes = 0;
-    const bounds = boundsJson ? new JsonBounds(REQUEST_LIMITS) : null;
     let excess: string | null = null;
     const reader = open();
     let isLate = false;

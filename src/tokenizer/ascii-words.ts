@@ -14,11 +14,11 @@ interface PreTokenizer {
 /** Bytes 33 to 126 are spelled as themselves. */
 const ASCII_WORD = /^[ -~]+$/;
 
-/** Lets a tokenizer of the library spell such words at once. The spellings stay the same, and encoding takes three quarters of the time. */
+/** Makes a tokenizer of the library spell such words at once. The spellings stay the same; a call through the gateway by token ids takes a quarter less CPU. */
 export function spellAsciiAtOnce(preTokenizer: PreTokenizer | null): void {
   for (const part of preTokenizer?.tokenizers ?? []) spellAsciiAtOnce(part);
   const space = preTokenizer?.byte_encoder?.[32];
-  // With a pattern of its own it divides the text first, so it does not get words.
+  // One with a pattern of its own gets whole texts and divides them itself.
   if (preTokenizer === null || space === undefined || preTokenizer.use_regex || preTokenizer.add_prefix_space) return;
   const spellBytes = preTokenizer.pre_tokenize_text.bind(preTokenizer);
   preTokenizer.pre_tokenize_text = (text, options) => (ASCII_WORD.test(text) ? [text.replaceAll(' ', space)] : spellBytes(text, options));

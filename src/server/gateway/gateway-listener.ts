@@ -37,12 +37,7 @@ const PATH = /^(?:\/s\/([A-Za-z0-9_-]{1,64}))?(?:\/v1){0,2}(?:\/(.*))?$/;
 export function gatewayListener(options: GatewayListenerOptions): (request: IncomingMessage, response: ServerResponse) => void {
   const { sessions, host, maxBodyBytes = 32 * 2 ** 20, first, onFailure } = options;
   const namesThisServer = hostCheck(host);
-  const budget = new BodyBudget({
-    maxBodyBytes,
-    maxTotalBytes: BODIES_HELD * maxBodyBytes,
-    bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS,
-    boundsJson: false,
-  });
+  const budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: BODIES_HELD * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
   const refusalOf = (error: unknown, signal: AbortSignal): AgentRefusal => {
     if (error instanceof AgentRefusal) return error;
     // What a client that has left makes of a request is no failure.

@@ -124,7 +124,7 @@ function itemsShared({ bytes: known, ends }: KnownBody, bytes: Buffer): number {
   return least;
 }
 
-/** Whether what is known and what is new are surely within the limits together; the known part is counted as too much rather than too little. */
+/** True if the known part and the new part are within the limits together. It may be false for a body that is: of the known part only an upper bound is kept, which counts commas in texts too. */
 function isWithinLimits({ known: { start, ends, parts }, count }: Shared, bytes: Buffer): boolean {
   const before = parts[count - 1]!;
   const bounds = new JsonBounds({ maxParts: REQUEST_LIMITS.maxParts - before, maxValues: REQUEST_LIMITS.maxValues - before });
