@@ -157,7 +157,11 @@ export interface TokenEngine {
   unloadAdapter(name: string): boolean;
   /** Loaded adapters in loading order: the same objects that `loadAdapter` returned. */
   readonly adapters: readonly LoadedAdapter[];
-  /** One trainer at a time. */
+  /**
+   * Several trainers may exist; only memory limits their number. Each has an adapter of its own and gives the numbers that it would give alone. Their calls are carried out one
+   * at a time, in the order in which they were made, and they share the memory for activations. Rejects with EngineInputError, MemoryLimitError (the trainer, and the largest
+   * batches of the earlier ones, do not fit), CancelledError or EngineLostError; then nothing stays allocated.
+   */
   createTrainer(options: TrainerOptions): Promise<EngineTrainer>;
   stats(): EngineStats;
   /** Running requests reject with CancelledError. */

@@ -12,6 +12,7 @@ import { ALL_FLOAT32, layOutModel } from './model/model-layout.ts';
 import type { EngineParts } from './open-parts.ts';
 import { AllowedTokens } from './sampler/allowed-tokens.ts';
 import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
+import { ActivationRoom } from './training/activation-room.ts';
 import { ShardedTrainer } from './training/sharded-trainer.ts';
 import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts';
 import { countText } from '../core/count-text.ts';
@@ -27,7 +28,7 @@ export class HostedEngine implements TokenEngine {
   readonly #seeds: Random;
   readonly #allowed = new AllowedTokens();
   readonly #finished = { stop: 0, length: 0, abort: 0, error: 0 };
-  #hasTrainer = false;
+  readonly #room: ActivationRoom;
 
   /** @param parts as `openParts` returned them */
   constructor(parts: EngineParts) {
@@ -40,6 +41,7 @@ export class HostedEngine implements TokenEngine {
     this.description = `embedded engine, ${build} SIMD, ${threads}, ${countText(parametersOf(model.config))} parameters`;
     this.lost = pool.lost;
     this.#seeds = Random.fromSeed(parts.seed);
+    this.#room = new ActivationRoom(parts.memory);
   }
 
   async generate(request: GenerateRequest): Promise<Generation> {
@@ -113,19 +115,9 @@ export class HostedEngine implements TokenEngine {
   }
 
   async createTrainer(options: TrainerOptions): Promise<EngineTrainer> {
-    this.#parts.pool.refuseIfEnded();
-    if (this.#hasTrainer) throw new EngineInputError('This engine already has a trainer, and takes only one trainer at a time. Close it first.');
-    this.#hasTrainer = true;
-    const onClosed = () => {
-      this.#hasTrainer = false;
-    };
-    try {
-      const { host, pool: threads, memory, kernels, model, adapters } = this.#parts;
-      return await ShardedTrainer.create({ host, threads, memory, kernels, model, adapters, onClosed }, options);
-    } catch (error) {
-      onClosed();
-      throw error;
-    }
+    const { host, pool: threads, memory, kernels, model, adapters } = this.#parts;
+    threads.refuseIfEnded();
+    return await ShardedTrainer.create({ host, threads, memory, kernels, model, adapters, room: this.#room }, options);
   }
 
   stats(): EngineStats {

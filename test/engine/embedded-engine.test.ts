@@ -189,7 +189,6 @@ describe('EmbeddedEngine', () => {
   it('trains with the log-probs that it samples, bit for bit, while it samples', async () => {
     const both = await openNano();
     const trainer = await both.createTrainer(trainerOptions());
-    await expect(both.createTrainer(trainerOptions())).rejects.toThrow(/one trainer at a time/);
     const sampled = await Promise.all(requests.map((request) => both.generate(nanoRequest({ prompt: request.prompt, maxTokens: 20 }))));
     const rows = sampled.map(({ ids }, i) => [...requests[i]!.prompt, ...ids]);
     const ends = rows.map(

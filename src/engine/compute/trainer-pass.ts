@@ -99,10 +99,6 @@ export class TrainerPass implements TrainingPass {
     this.#throughLayers(pass, plan, buffers);
   }
 
-  drop(): void {
-    this.#retained = null;
-  }
-
   #compute(plan: RowPlan, { ids, layers, scratch }: TrainingBuffers): void {
     const { hidden } = this.#sizes;
     gatherEmbeddings(this.#kernels, this.#model.embedding, ids, layers[0]!.attention.x, plan.rows);

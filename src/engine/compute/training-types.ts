@@ -27,5 +27,4 @@ export interface TrainingPass {
   ): { readonly logProbs: Float32Array; readonly entropy: Float32Array | null };
   /** Adds the gradient of the retained batch to `gradient` and releases the batch. `scale` is alpha / rank. */
   backward(gradient: AdapterGradient, d: { readonly dLogProbs: Float32Array; readonly dEntropy: Float32Array | null; readonly scale: number }): void;
-  drop(): void;
 }

@@ -174,8 +174,8 @@ export class Engine implements AsyncDisposable {
   }
 
   /**
-   * A trainer of one LoRA adapter; an engine has one trainer at a time. The base is shared with the sampler, not copied. Rejects with EngineInputError, MemoryLimitError or
-   * CancelledError.
+   * A trainer of one LoRA adapter. An engine can have several, as many as its memory holds; each gives the numbers that it would give alone, and their calls are carried out in
+   * turn. The base is shared by them and the sampler, not copied. Rejects with EngineInputError, MemoryLimitError or CancelledError.
    *
    * @example
    * await using trainer = await engine.createTrainer({ rank: 8 });

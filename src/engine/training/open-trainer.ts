@@ -6,12 +6,14 @@ import { type ReadAdapter, readAdapter } from '../adapters/read-adapter.ts';
 import { assertStarts } from '../adapters/start-adapter.ts';
 import { EngineInputError, MemoryLimitError } from '../engine-errors.ts';
 import type { EngineHost } from '../engine-host.ts';
-import { MAX_MEMORY_BYTES, type SharedMemory } from '../compute/memory.ts';
+import type { SharedMemory } from '../compute/memory.ts';
 import { trainingBytes } from '../compute/training-layout.ts';
 import type { Kernels } from '../kernels/kernels.ts';
+import { countText } from '../../core/count-text.ts';
 import type { ByteSource } from '../../files/byte-source.ts';
 import { ADAPTED, type AdapterWeights, MAX_ADAPTER_RANK, type ModelConfig, type ModelWeights } from '../model/model-types.ts';
 import type { ServedAdapters } from '../served-adapters.ts';
+import type { ActivationRoom, RoomTenant } from './activation-room.ts';
 import { AdapterNumbers } from './adapter-numbers.ts';
 import { mostTokens } from './batch-bytes.ts';
 import { layOutNumbers } from './trainer-numbers.ts';
@@ -35,8 +37,8 @@ export interface TrainerParts {
   readonly model: ModelWeights;
   /** The adapters that requests can name. */
   readonly adapters: Pick<ServedAdapters, 'add'>;
-  /** Called once, after the trainer has freed its memory. */
-  readonly onClosed?: () => void;
+  /** Shared by the trainers of an engine. */
+  readonly room: ActivationRoom;
 }
 
 export interface TrainerState {
@@ -45,8 +47,7 @@ export interface TrainerState {
   readonly on: PlacedAdapter;
   /** The adapter at the start; null if that is the base model. */
   readonly initial: AdapterWeights | null;
-  /** Limit for activations. */
-  readonly memoryBytes: number;
+  readonly tenant: RoomTenant;
   readonly maxTokens: number;
   /** Repacks `on`; call it after the parameters have changed. */
   pack(): void;
@@ -73,12 +74,16 @@ export async function openTrainer(parts: TrainerParts, options: TrainerOptions):
     return { ...setUp(parts, options, start, (freeOne) => frees.push(freeOne)), free };
   } catch (error) {
     free();
-    throw error;
+    const { tenants } = parts.room;
+    if (!(error instanceof MemoryLimitError) || tenants === 0) throw error;
+    throw new MemoryLimitError(`${error.message} The engine has other trainers (${countText(tenants)}): close one that is not needed.`, {
+      cause: error,
+    });
   }
 }
 
 function setUp(
-  { threads, memory, kernels, model: { config } }: TrainerParts,
+  { threads, memory, kernels, model: { config }, room }: TrainerParts,
   options: TrainerOptions,
   start: ReadAdapter | null,
   onFree: (free: () => void) => void,
@@ -98,14 +103,15 @@ function setUp(
   if (start === null) numbers.draw(seed);
   else numbers.writeParameters(start.tensors);
   pack();
-  const memoryBytes = memoryFor(config, memory, options);
-  const maxTokens = mostTokens(config, memoryBytes, threads.size, options);
+  const tenant = room.enter(activationBytes(config, room, options));
+  onFree(() => room.leave(tenant));
+  const maxTokens = mostTokens(config, tenant.limitBytes, threads.size, options);
   if (maxTokens < 2) {
     throw new MemoryLimitError(
-      `${(memoryBytes / 1e6).toFixed(0)} MB cannot hold the activations of two tokens. Allow more memory, shorten the longest sequence, or use a smaller model.`,
+      `${megabytes(tenant.limitBytes)} MB cannot hold the activations of two tokens. Allow more memory, shorten the longest sequence, or use a smaller model.`,
     );
   }
-  return { numbers, on, initial, memoryBytes, maxTokens, pack };
+  return { numbers, on, initial, tenant, maxTokens, pack };
 }
 
 /** The adapter to start from. Rejects with EngineInputError if its rank, scale, targets or layers differ. */
@@ -127,9 +133,17 @@ function checkOptions({ rank, alpha, targets }: TrainerOptions): void {
   }
 }
 
-function memoryFor(config: ModelConfig, memory: SharedMemory, { rank, checkpointing, memoryBytes }: TrainerOptions): number {
-  const left = (MAX_MEMORY_BYTES - memory.used) * (1 - SPARED_SHARE);
+/** Limit for this trainer's activations. Throws MemoryLimitError if the other trainers could no longer have theirs. */
+function activationBytes(config: ModelConfig, { reachableBytes, promisedBytes }: ActivationRoom, options: TrainerOptions): number {
+  if (reachableBytes < promisedBytes) {
+    const [left, promised] = [reachableBytes, promisedBytes].map(megabytes);
+    const remedy = 'Choose a smaller rank or fewer targets.';
+    throw new MemoryLimitError(`This trainer would leave ${left} MB for activations, but an earlier one may need ${promised} MB. ${remedy}`);
+  }
+  const { rank, checkpointing, memoryBytes } = options;
   const longest = Math.min(config.maxPositions, LONG_TOKENS);
   const wanted = memoryBytes ?? Math.max(DEFAULT_MEMORY_BYTES, trainingBytes(config, { tokens: longest, sequences: 1, rank, checkpointing }));
-  return Math.floor(Math.min(wanted, left));
+  return Math.floor(Math.min(wanted, reachableBytes * (1 - SPARED_SHARE)));
 }
+
+const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(0);

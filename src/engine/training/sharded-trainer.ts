@@ -1,14 +1,13 @@
 /**
  * Trains one LoRA adapter on all threads of the engine: batches are split by whole sequences, gradients are summed in thread order, and each thread steps its
- * slice of the parameters. The number of threads therefore changes the last bits of the results; nothing else does.
+ * slice of the parameters. The number of threads therefore changes the last bits of the results; nothing else does. Trainers of an engine take turns, call by call, and
+ * share the memory for activations.
  */
-import { CallQueue } from '../../core/call-queue.ts';
 import { copyAdapter } from '../adapters/place-adapter.ts';
 import { EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } from '../engine-errors.ts';
 import type { SequenceBatch } from '../compute/training-types.ts';
 import type { LoadedAdapter } from '../engine-types.ts';
 import type { AdapterWeights } from '../model/model-types.ts';
-import { ActivationRoom } from './activation-room.ts';
 import type { AdapterNumbers } from './adapter-numbers.ts';
 import { batchBytes } from './batch-bytes.ts';
 import { checkBatch, checkGradient } from './check-batch.ts';
@@ -41,14 +40,10 @@ export class ShardedTrainer implements EngineTrainer {
   readonly #parts: TrainerParts;
   readonly #state: TrainerState;
   readonly #numbers: AdapterNumbers;
-  readonly #room: ActivationRoom;
   readonly #checkpointing: boolean;
-  readonly #queue = new CallQueue();
   readonly #retained = new Map<number, Retained>();
   /** Threads that hold a part of the accumulated gradient. */
   readonly #gradients = new Set<number>();
-  /** The retained batch whose activations the threads still hold; any other is recomputed. */
-  #inThreads: number | null = null;
   #batches = 0;
   #step = 0;
   /** The reason why the trainer takes no more calls; null while it does. */
@@ -59,7 +54,6 @@ export class ShardedTrainer implements EngineTrainer {
     this.#parts = parts;
     this.#state = state;
     this.#numbers = state.numbers;
-    this.#room = new ActivationRoom(parts.memory, state.memoryBytes);
     this.#checkpointing = options.checkpointing;
     this.rank = options.rank;
     this.alpha = options.alpha;
@@ -84,8 +78,9 @@ export class ShardedTrainer implements EngineTrainer {
       const id = ++this.#batches;
       const targets = batch.targets.length;
       if (retain) {
-        this.#retained.set(id, { shards, targets, entropy });
-        this.#inThreads = id;
+        const retained: Retained = { shards, targets, entropy };
+        this.#retained.set(id, retained);
+        this.#parts.room.held = retained;
       }
       const joined = (part: (answer: AnswerOf<'log-probs'>) => Float32Array) => join(targets, shards, answers.map(part));
       return { batch: id, logProbs: joined((answer) => answer.logProbs), entropy: entropy ? joined((answer) => answer.entropy!) : null };
@@ -94,26 +89,24 @@ export class ShardedTrainer implements EngineTrainer {
 
   backward(batch: number, { dLogProbs, dEntropy }: Parameters<EngineTrainer['backward']>[1]): Promise<void> {
     return this.#inTurn(async () => {
-      const { shards, targets, entropy } = this.#find(batch);
+      const retained = this.#find(batch);
+      const { shards, targets, entropy } = retained;
       checkGradient('dLogProbs', dLogProbs, targets);
       if (dEntropy !== null) {
         checkGradient('dEntropy', dEntropy, targets);
         if (!entropy) throw new EngineInputError('dEntropy needs entropies of the forward pass. Call forward with entropy: true.');
       }
-      const isThere = this.#inThreads === batch;
-      this.#forget(batch);
+      this.#retained.delete(batch);
       // Recomputing the same shards gives the same numbers.
-      if (!isThere) await this.#forward(shards, { adapter: 'on', retain: true, entropy });
+      if (this.#parts.room.held !== retained) await this.#forward(shards, { adapter: 'on', retain: true, entropy });
       await this.#backward(shards, dLogProbs, dEntropy);
     });
   }
 
   drop(batch: number): Promise<void> {
     return this.#inTurn(async () => {
-      const { shards } = this.#find(batch);
-      const isThere = this.#inThreads === batch;
-      this.#forget(batch);
-      if (isThere) await allEnded(shards.map((_, thread) => this.#call(thread, { kind: 'drop' }, 'done')));
+      this.#find(batch);
+      this.#retained.delete(batch);
     });
   }
 
@@ -163,20 +156,18 @@ export class ShardedTrainer implements EngineTrainer {
 
   close(): Promise<void> {
     // Queued behind running calls, whose threads still write to this memory.
-    this.#closing ??= this.#queue.run(async () => {
+    this.#closing ??= this.#parts.room.queue.run(async () => {
       this.#ended ??= new EngineLostError('This trainer was closed.');
-      this.#room.free();
       this.#state.free();
-      this.#parts.onClosed?.();
     });
     return this.#closing;
   }
 
   async #forward(shards: readonly Shard[], { adapter, retain, entropy }: ForwardOptions): Promise<AnswerOf<'log-probs'>[]> {
     const size = { rank: adapter === 'off' ? 0 : this.rank, checkpointing: this.#checkpointing, retain };
-    // Even if `take` throws: the regions may have moved by then.
-    this.#inThreads = null;
-    const regions = this.#room.take(shards.map(({ batch }) => batchBytes(this.#parts.model.config, batch, size)));
+    const { room, model } = this.#parts;
+    const sizes = shards.map(({ batch }) => batchBytes(model.config, batch, size));
+    const regions = room.take(this.#state.tenant, sizes);
     const weights: AdapterWeights | null = { on: this.#state.on.weights, initial: this.#state.initial, off: null }[adapter];
     const common = { kind: 'forward', adapter: weights, retain, entropy, checkpointing: this.#checkpointing } as const;
     return allEnded(shards.map(({ batch }, thread) => this.#call(thread, { ...common, batch, region: regions[thread]! }, 'log-probs')));
@@ -254,19 +245,13 @@ export class ShardedTrainer implements EngineTrainer {
     throw new EngineInputError(`Batch ${batch} is not retained. ${remedy}`);
   }
 
-  #forget(batch: number): void {
-    this.#retained.delete(batch);
-    if (this.#inThreads === batch) this.#inThreads = null;
-  }
-
   #forgetAll(): void {
     this.#gradients.clear();
     this.#retained.clear();
-    this.#inThreads = null;
   }
 
   #inTurn<T>(call: () => Promise<T>): Promise<T> {
-    return this.#queue.run(() => {
+    return this.#parts.room.queue.run(() => {
       this.#refuseIfEnded();
       return call();
     });

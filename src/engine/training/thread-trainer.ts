@@ -1,7 +1,6 @@
 /** A compute thread's part of the training: passes over its share of a batch, and its slice of sums and steps. Synchronous; knows nothing of messages. */
 import { thrownText } from '../../core/errors.ts';
 import { EngineInputError, MemoryLimitError, NotFiniteError } from '../engine-errors.ts';
-import type { MemoryRegion } from '../compute/memory.ts';
 import { TrainerPass } from '../compute/trainer-pass.ts';
 import type { Kernels } from '../kernels/kernels.ts';
 import type { EngineMemory } from '../kernels/web-assembly.ts';
@@ -26,8 +25,8 @@ const DONE: TrainingAnswer = { kind: 'done' };
 
 export class ThreadTrainer {
   readonly #parts: ThreadTrainerParts;
+  /** The pass of the last forward, if that was retained. */
   #pass: TrainerPass | null = null;
-  #passRegion: MemoryRegion | null = null;
 
   constructor(parts: ThreadTrainerParts) {
     this.#parts = parts;
@@ -46,16 +45,18 @@ export class ThreadTrainer {
     if (command.kind === 'forward') return this.#forward(command);
     if (command.kind === 'backward') return this.#backward(command);
     if (command.kind === 'sum') return this.#sum(command);
-    if (command.kind === 'adam') return this.#adam(command);
-    this.#pass?.drop();
-    return DONE;
+    return this.#adam(command);
   }
 
   #forward({ batch, adapter, retain, entropy, checkpointing, region }: ForwardCommand): TrainingAnswer {
-    const found = this.#passOver(region, checkpointing).forward(batch, { adapter, retain, entropy });
+    this.#pass = null;
+    // A pass of its own, because the next command may be another trainer's, in another region or way.
+    const pass = new TrainerPass({ ...this.#parts, region, checkpointing });
+    const found = pass.forward(batch, { adapter, retain, entropy });
     if (!found.logProbs.every(Number.isFinite) || found.entropy?.every(Number.isFinite) === false) {
       throw new NotFiniteError("Log-probs are not finite: the model computed a NaN or an infinity. The model's weights or its adapter are broken.");
     }
+    if (retain) this.#pass = pass;
     return { kind: 'log-probs', ...found };
   }
 
@@ -90,15 +91,6 @@ export class ThreadTrainer {
       step.correction2,
     );
     return DONE;
-  }
-
-  #passOver(region: MemoryRegion, checkpointing: boolean): TrainerPass {
-    const { pointer, bytes } = this.#passRegion ?? {};
-    if (this.#pass === null || pointer !== region.pointer || bytes !== region.bytes) {
-      this.#pass = new TrainerPass({ ...this.#parts, region, checkpointing });
-      this.#passRegion = region;
-    }
-    return this.#pass;
   }
 }
 

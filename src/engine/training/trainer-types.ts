@@ -49,8 +49,8 @@ export interface EngineTrainer {
   /** Tokens in one batch, all threads together, that are sure to fit if its sequences average at least 16 tokens. */
   readonly maxTokens: number;
   /**
-   * Batches are split over the threads by whole sequences, always in the same way. Several may be retained; only the last keeps its activations, the others are
-   * recomputed in the backward pass.
+   * Batches are split over the threads by whole sequences, always in the same way. Several may be retained; only the engine's last batch, whichever trainer's it is, keeps its
+   * activations. The others are recomputed in the backward pass, to the same bits.
    * Rejects with EngineInputError, MemoryLimitError, NotFiniteError or EngineLostError.
    */
   forward(

@@ -6,7 +6,7 @@ import type { AdapterGradient, SequenceBatch } from '../compute/training-types.t
 import type { MemoryRegion } from '../compute/memory.ts';
 import type { AdapterWeights } from '../model/model-types.ts';
 
-export type TrainingCommand = ForwardCommand | BackwardCommand | { readonly kind: 'drop' } | SumCommand | AdamCommand;
+export type TrainingCommand = ForwardCommand | BackwardCommand | SumCommand | AdamCommand;
 
 export interface ForwardCommand {
   readonly kind: 'forward';

@@ -116,7 +116,24 @@ describe('Trainer', () => {
     expect(await engine.logProbs(SEQUENCES[1]!.ids, { adapter })).toEqual(logProbs[1]);
     await using again = await engine.createTrainer();
     expect([again.rank, again.alpha]).toEqual([16, 32]);
-    await expect(engine.createTrainer()).rejects.toThrow(/already has a trainer/);
+  });
+
+  it('changes nothing of another trainer of its engine', async () => {
+    await using other = await engine.createTrainer({ rank: 4, alpha: 8 });
+    const losses: number[] = [];
+    for (let i = 0; i < 3; i++) losses.push(await step());
+    const untrained = await other.logProbs(SEQUENCES);
+    expect(untrained.logProbs).toEqual((await trainer.logProbs(SEQUENCES, { adapter: 'off' })).logProbs);
+    expect(untrained.logProbs).not.toEqual((await trainer.logProbs(SEQUENCES)).logProbs);
+    const batch = await other.forward(SEQUENCES);
+    const all = batch.logProbs.flatMap((logProbs) => [...logProbs]);
+    await step();
+    await other.backward(batch, { dLogProbs: batch.logProbs.map((logProbs) => [...logProbs].map(() => -1 / all.length)) });
+    await other.optimStep({ learningRate: 5e-3 });
+    // The second loss of the first trainer came after the same first step.
+    const { logProbs } = await other.logProbs(SEQUENCES);
+    expect(-logProbs.flatMap((one) => [...one]).reduce((sum, logProb) => sum + logProb, 0) / all.length).toBe(losses[1]);
+    expect([trainer.version, other.version]).toEqual([4, 1]);
   });
 
   it('saves what it publishes, and continues from it', async () => {

@@ -78,7 +78,7 @@ describe('ThreadPool', () => {
     await expect(doomed).rejects.toThrow(/memory access out of bounds/);
     await expect(other).rejects.toThrow(EngineLostError);
     expect(await pool.lost).toBeInstanceOf(EngineLostError);
-    await expect(pool.callTraining(0, { kind: 'drop' })).rejects.toThrow(EngineLostError);
+    await expect(pool.callTraining(0, { kind: 'sum', pointers: [], count: 0 })).rejects.toThrow(EngineLostError);
     await expect(pool.forgetAdapter(9)).rejects.toThrow(EngineLostError);
     expect(pool.pending).toBe(0);
   });

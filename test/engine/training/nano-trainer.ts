@@ -5,6 +5,7 @@ import { SharedMemory } from '../../../src/engine/compute/memory.ts';
 import { ADAPTED } from '../../../src/engine/model/model-types.ts';
 import { nodeHost } from '../../../src/engine/node-host.ts';
 import { ServedAdapters } from '../../../src/engine/served-adapters.ts';
+import { ActivationRoom } from '../../../src/engine/training/activation-room.ts';
 import type { TrainerParts } from '../../../src/engine/training/open-trainer.ts';
 import { ShardedTrainer } from '../../../src/engine/training/sharded-trainer.ts';
 import { ThreadTrainer } from '../../../src/engine/training/thread-trainer.ts';
@@ -20,6 +21,8 @@ export interface NanoTrainer extends AsyncDisposable {
   readonly commands: { readonly thread: number; readonly command: TrainingCommand }[];
   /** What a command is answered with, or rejects with, in place of being carried out; null carries it out. */
   fail: (command: TrainingCommand, thread: number) => Error | TrainingAnswer | Promise<TrainingAnswer> | null;
+  /** Creates another trainer of the same model and threads, which has to be closed too. */
+  another(options?: Partial<TrainerOptions>): Promise<ShardedTrainer>;
 }
 
 export interface NanoTrainerOptions extends Partial<TrainerOptions> {
@@ -28,6 +31,8 @@ export interface NanoTrainerOptions extends Partial<TrainerOptions> {
   /** @default one of its own, as large as any */
   readonly memory?: SharedMemory;
 }
+
+const DEFAULTS = { rank: 3, alpha: 12, targets: ADAPTED, seed: 1, initial: null, checkpointing: false, memoryBytes: null } as const;
 
 /** A new model and trainer each time. */
 export async function openNanoTrainer({ threads = 2, memory = new SharedMemory(), ...options }: NanoTrainerOptions = {}): Promise<NanoTrainer> {
@@ -51,17 +56,9 @@ export async function openNanoTrainer({ threads = 2, memory = new SharedMemory()
   };
   const nano: Pick<NanoTrainer, 'fail'> = { fail: () => null };
   const adapters = new ServedAdapters({ memory, place: () => Promise.reject(new Error('no directory is read here')), forget: async () => {} });
-  const parts: TrainerParts = { host: nodeHost, threads: { size: threads, callTraining }, memory, kernels, model, adapters };
-  const trainer = await ShardedTrainer.create(parts, {
-    rank: 3,
-    alpha: 12,
-    targets: ADAPTED,
-    seed: 1,
-    initial: null,
-    checkpointing: false,
-    memoryBytes: null,
-    signal,
-    ...options,
-  });
-  return Object.assign(nano, { trainer, memory, commands, [Symbol.asyncDispose]: () => trainer.close() });
+  const room = new ActivationRoom(memory);
+  const parts: TrainerParts = { host: nodeHost, threads: { size: threads, callTraining }, memory, kernels, model, adapters, room };
+  const another = (some: Partial<TrainerOptions> = {}) => ShardedTrainer.create(parts, { ...DEFAULTS, signal, ...some });
+  const trainer = await another(options);
+  return Object.assign(nano, { trainer, memory, commands, another, [Symbol.asyncDispose]: () => trainer.close() });
 }

@@ -168,6 +168,55 @@ describe('ShardedTrainer', { timeout: 60_000 }, () => {
     expect((await nano.trainer.forward(batch, KEPT)).logProbs.every(Number.isFinite)).toBe(true);
   });
 
+  it('goes back through its batch without computing it again while another trainer only steps, serves and closes', async () => {
+    await using nano = await openNanoTrainer();
+    await using alone = await openNanoTrainer();
+    const [stepped, closed] = [await nano.another({ rank: 5 }), await nano.another({ seed: 2 })];
+    const { batch: other } = await stepped.forward(batch, KEPT);
+    await stepped.backward(other, { dLogProbs, dEntropy: null });
+    const { batch: id } = await nano.trainer.forward(batch, KEPT);
+    const before = nano.commands.length;
+    await stepped.step(ADAM);
+    await stepped.serve('a copy');
+    await closed.close();
+    await nano.trainer.backward(id, { dLogProbs, dEntropy: null });
+    expect(nano.commands.slice(before).map(({ command }) => command.kind)).not.toContain('forward');
+    await accumulate(alone);
+    expect(await readGradient(nano)).toEqual(await readGradient(alone));
+    await stepped.close();
+  });
+
+  it('survives a fault in the backward pass of another trainer', async () => {
+    await using nano = await openNanoTrainer();
+    await using alone = await openNanoTrainer();
+    const other = await nano.another({ rank: 5 });
+    const { batch: id } = await other.forward(batch, KEPT);
+    nano.fail = ({ kind }) => (kind === 'backward' ? FAULT : null);
+    await expect(other.backward(id, { dLogProbs, dEntropy: null })).rejects.toThrow(EngineLostError);
+    nano.fail = () => null;
+    await expect(other.zeroGrad()).rejects.toThrow(/a fault of ours/);
+    expect(await train(nano, [0, 1])).toEqual(await train(alone, [0, 1]));
+    await other.close();
+  });
+
+  it('refuses another trainer that would take the memory of an earlier one, and says what to do', async () => {
+    const memory = new SharedMemory();
+    await using nano = await openNanoTrainer({ memory, memoryBytes: 2 ** 24 });
+    const rest = memory.allocate(2 ** 32 - 2 ** 26 - memory.used);
+    const { used } = memory;
+    // Its numbers take 60 MB of the 67 that are left, and the earlier one may need 17.
+    await expect(nano.another({ rank: 256 })).rejects.toThrow(
+      /leave \d+ MB for activations, but an earlier one may need 17 MB\. Choose a smaller rank.* The engine has other trainers \(1\): close one/,
+    );
+    await expect(nano.another({ rank: 512 })).rejects.toThrow(/can address only 4 GiB.* The engine has other trainers \(1\): close one/);
+    expect(memory.used).toBe(used);
+    const small = await nano.another({ rank: 1 });
+    await train(nano, [0, 1]);
+    await small.close();
+    memory.free(rest);
+    await (await nano.another({ rank: 512 })).close();
+  });
+
   it('is unusable once a thread is lost or a backward pass failed: the gradient is unknown then', async () => {
     for (const kind of ['forward', 'backward'] as const) {
       await using nano = await openNanoTrainer();

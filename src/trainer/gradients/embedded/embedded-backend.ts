@@ -1,6 +1,6 @@
 /**
- * The in-process gradient backend: the arithmetic of `EngineGradients`, and the adapter and its state in files. A sampler may share the engine. After the engine is lost,
- * training continues only in a new backend that loads a saved state.
+ * The in-process gradient backend: the arithmetic of `EngineGradients`, and the adapter and its state in files. A sampler and other backends may share the engine. After the
+ * engine is lost, training continues only in a new backend that loads a saved state.
  */
 import { arch } from 'node:process';
 import { resolve } from 'node:path';

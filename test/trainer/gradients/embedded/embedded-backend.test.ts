@@ -135,10 +135,6 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
     const { memoryBytes } = engine.stats();
     const adapter = { rank: 3, alpha: 12, targets: ALL_TARGETS, seed: 1, initial: null };
     backend = await EmbeddedBackend.on(engine, { adapter, signal });
-    expect(await failureOf(EmbeddedBackend.on(engine, { adapter, signal }))).toMatchObject({
-      name: 'ConfigError',
-      message: expect.stringMatching(/one trainer at a time/),
-    });
     await train(1);
     await backend.close();
     expect(engine.stats().memoryBytes).toBe(memoryBytes);
@@ -197,6 +193,42 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
     const [sampled, both] = await Promise.all([sample(), trained()]);
     expect(sampled).toEqual(sampledAlone);
     expect(both).toEqual(trainedAlone);
+  });
+
+  it('saves and loads its state while another backend trains on the same engine, and both get the numbers that they get alone', async () => {
+    const adapter = (seed: number) => ({ rank: 3 + seed, alpha: 12, targets: ALL_TARGETS, seed, initial: null });
+    const trained = async (one: EmbeddedBackend, phase: number) => {
+      const { batchId } = await one.forward(batch, KEPT);
+      await one.backward(batchId, { dLogProbs: someGradient(batch.targets.length, phase) });
+      return one.optimStep(ADAM);
+    };
+    /** Three steps, with a state saved after the first and loaded after the second. */
+    const back = async (one: EmbeddedBackend) => {
+      const state = newFolder();
+      const norms = [await trained(one, 0)];
+      await one.saveState(state);
+      norms.push(await trained(one, 1));
+      const { directory } = await one.saveAdapter(newFolder());
+      await one.loadState(state);
+      norms.push(await trained(one, 2));
+      const end = (await one.saveAdapter(newFolder())).directory;
+      return { norms, adapters: [directory, end].map(readAdapter) };
+    };
+    const alone: Awaited<ReturnType<typeof back>>[] = [];
+    for (const seed of [1, 2]) {
+      backend = await openNano({ adapter: adapter(seed) });
+      alone.push(await back(backend));
+      await backend.close();
+    }
+    const engine = await EmbeddedEngine.open({ modelPath: NANO_BASE, threads: 2, signal });
+    const { memoryBytes } = engine.stats();
+    const both = await Promise.all([1, 2].map((seed) => EmbeddedBackend.on(engine, { adapter: adapter(seed), signal })));
+    expect(await Promise.all(both.map(back))).toEqual(alone);
+    await both[0]!.close();
+    expect(await trained(both[1]!, 3)).toMatchObject({ step: 3 });
+    await both[1]!.close();
+    expect(engine.stats().memoryBytes).toBe(memoryBytes);
+    await engine.close();
   });
 
   it('closes twice, ends what is running, and is lost from then on', async () => {
