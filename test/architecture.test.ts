@@ -54,6 +54,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/data': BASE,
   'src/tokenizer': ['src/core', 'src/schemas', 'src/files'],
   'src/clients': ['src/tokenizer', 'src/core', 'src/schemas', 'src/transport'],
+  'src/tinker': ['src/core', 'src/schemas'],
   'src/models': [...BASE, ...INTERFACES],
   'src/metrics': [],
   'src/retrieval': [...BASE, 'src/data', 'src/metrics/porter.ts', 'src/metrics/stop-words.ts'],
@@ -267,7 +268,8 @@ describe('architecture', () => {
     const python = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.py'));
     const modules = python.map((name) => ({ path: join('src', name), text: readFileSync(join(root, 'src', name), 'utf8') }));
     expect(modules.length).toBeGreaterThan(10);
-    const long = [...src, ...environments, ...pages, ...modules]
+    const written = src.filter(({ path }) => !path.includes('/generated/'));
+    const long = [...written, ...environments, ...pages, ...modules]
       .map(({ path, text }) => [path, text.split('\n').length - 1] as const)
       .filter(([, lines]) => lines > 300);
     expect(long).toEqual([]);
