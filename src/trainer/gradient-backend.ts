@@ -17,6 +17,8 @@ export interface PackedBatch {
    * The backend does the shift: hidden state `t - 1` predicts token `t`.
    */
   readonly targets: Int32Array;
+  /** Ids whose log-probs are wanted, in place of those at the targets: what the policy could have said there. [M] @default `ids` at the targets */
+  readonly targetIds?: Int32Array;
   /** Sampling temperature: logits are divided by it before the softmax. Above 0. */
   readonly temperature: number;
   /** Images, by sequence and place; absent without any. A backend without images refuses the batch with `bad_input`. */

@@ -55,6 +55,14 @@ function forwardContract(subject: GradientSubject): void {
       await fc.assert(fc.asyncProperty(subsets, check), { numRuns: 15 });
     });
 
+    it('gives the log-probs of other ids at the targets as if the sequences ended in them', async () => {
+      const { batch, otherwise } = lastIds(subject.vocabularySize);
+      const targetIds = otherwise.targets.map((target) => otherwise.ids[target]!);
+      const found = await subject.logProbs({ ...batch, targetIds });
+      expect(found).toEqual(await subject.logProbs(otherwise));
+      expect(largestDifference(found, await subject.logProbs(batch))).toBeGreaterThan(0.01);
+    });
+
     it('gives the base with the adapter off, whatever the adapter is', async () => {
       const before = await subject.logProbs(subject.batch, OFF);
       await subject.accumulate(subject.batch, someGradient(subject.batch.targets.length));
@@ -105,6 +113,9 @@ function forwardContract(subject: GradientSubject): void {
       ['a target beyond the ids', () => ({ targets: Int32Array.of(3, 27) })],
       ['targets out of order', () => ({ targets: Int32Array.of(5, 3) })],
       ['a target twice', () => ({ targets: Int32Array.of(5, 5) })],
+      ['a target id beyond the vocabulary', (b) => ({ targetIds: b.targets.with(2, subject.vocabularySize) })],
+      ['a negative target id', (b) => ({ targetIds: b.targets.with(2, -1) })],
+      ['fewer target ids than targets', (b) => ({ targetIds: b.targets.slice(1) })],
       ['temperature 0', () => ({ temperature: 0 })],
       ['temperature NaN', () => ({ temperature: NaN })],
       ['temperature Infinity', () => ({ temperature: Infinity })],
@@ -143,6 +154,15 @@ function forwardContract(subject: GradientSubject): void {
   });
 }
 
+/** A batch whose targets are the ends of its sequences, and the same batch with other ids there. */
+function lastIds(vocabularySize: number): { readonly batch: PackedBatch; readonly otherwise: PackedBatch } {
+  const whole = smallBatch(vocabularySize);
+  const batch = { ...whole, targets: Int32Array.of(16, 26) };
+  const ids = whole.ids.slice();
+  for (const target of batch.targets) ids[target] = (ids[target]! + 11) % vocabularySize;
+  return { batch, otherwise: { ...batch, ids } };
+}
+
 function anyBatch({ vocabularySize, images }: GradientSubject): fc.Arbitrary<PackedBatch> {
   return images === null ? batches(vocabularySize) : picturedBatches(vocabularySize, images);
 }
@@ -157,6 +177,19 @@ function backwardContract(subject: GradientSubject): void {
         await subject.backend.backward(batchId, { dLogProbs, ...(dEntropy && { dEntropy }) });
         expect(distance(await readGradient(subject.backend, subject.folder), subject.references[i]!.gradient!)).toBeLessThan(1e-5);
       }
+    });
+
+    it('accumulates the gradient of other ids at the targets as if the sequences ended in them', async () => {
+      const { batch, otherwise } = lastIds(subject.vocabularySize);
+      const targetIds = otherwise.targets.map((target) => otherwise.ids[target]!);
+      const gradientOf = async (of: PackedBatch) => {
+        await subject.backend.loadState(subject.startState);
+        await subject.accumulate(of, someGradient(of.targets.length));
+        return readGradient(subject.backend, subject.folder);
+      };
+      const expected = await gradientOf(otherwise);
+      expect(distance(await gradientOf({ ...batch, targetIds }), expected)).toBeLessThan(1e-6);
+      expect(distance(await gradientOf(batch), expected)).toBeGreaterThan(0.01);
     });
 
     it('agrees with finite differences along the gradient', async () => {

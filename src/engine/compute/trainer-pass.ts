@@ -181,7 +181,8 @@ export class TrainerPass implements TrainingPass {
       table += blocks.length * 4;
       return planned;
     });
-    for (const [i, target] of batch.targets.entries()) ints[buffers.head.targets / 4 + i] = batch.ids[target]!;
+    const { targetIds = batch.targets.map((target) => batch.ids[target]!) } = batch;
+    ints.set(targetIds, buffers.head.targets / 4);
     const all = (count: number): readonly AdapterRun[] => (adapter === null ? [] : [{ adapter, first: 0, count }]);
     const { positions } = buffers;
     return { rows, blocks: packed.blocks, positions, segments, runs: all(rows), wanted, wantedRuns: all(wanted.length) };

@@ -9,6 +9,8 @@ export interface SequenceBatch {
   readonly offsets: Int32Array;
   /** Ascending indexes into `ids`, never the first token of a sequence. [M] */
   readonly targets: Int32Array;
+  /** Ids whose log-probs are wanted, in place of those that the sequences have at the targets. [M] @default theirs */
+  readonly targetIds?: Int32Array;
   readonly temperature: number;
 }
 

@@ -11,11 +11,12 @@ interface BatchLimits {
 
 /** Throws EngineInputError. */
 export function checkBatch(batch: SequenceBatch, { vocabularySize, maxPositions }: BatchLimits): void {
-  const { ids, offsets, targets, temperature } = batch;
+  const { ids, offsets, targets, targetIds, temperature } = batch;
   if (offsets.length < 2 || offsets[0] !== 0 || offsets.at(-1) !== ids.length || !rises(offsets)) {
     throw new EngineInputError(`Offsets must rise from 0 to the number of ids, ${ids.length}, got ${shown(offsets)}.`);
   }
-  const wrong = ids.find((id) => id < 0 || id >= vocabularySize);
+  const isStrange = (id: number) => id < 0 || id >= vocabularySize;
+  const wrong = ids.find(isStrange) ?? targetIds?.find(isStrange);
   if (wrong !== undefined) {
     throw new EngineInputError(`Token ids must be from 0 to ${vocabularySize - 1}, got ${wrong}. Check that the tokenizer belongs to this model.`);
   }
@@ -27,6 +28,9 @@ export function checkBatch(batch: SequenceBatch, { vocabularySize, maxPositions 
   }
   if (targets.length < 1 || targets[0]! < 1 || targets.at(-1)! >= ids.length || !rises(targets)) {
     throw new EngineInputError(`Targets must be ascending positions within the ${ids.length} ids, at least one, got ${shown(targets)}.`);
+  }
+  if (targetIds !== undefined && targetIds.length !== targets.length) {
+    throw new EngineInputError(`Target ids must be as many as the targets, ${targets.length}, got ${targetIds.length}.`);
   }
   const starts = new Set(offsets);
   const first = targets.find((target) => starts.has(target));

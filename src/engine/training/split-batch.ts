@@ -83,7 +83,7 @@ function fill(costs: readonly number[], limit: number): (readonly [number, numbe
   return [...parts, [from, costs.length]];
 }
 
-function shardOf({ targets, temperature }: SequenceBatch, sequences: readonly Sequence[]): Shard {
+function shardOf({ targets, targetIds, temperature }: SequenceBatch, sequences: readonly Sequence[]): Shard {
   const offsets = [0];
   const [ids, shifted, places]: [number[], number[], number[]] = [[], [], []];
   for (const sequence of sequences) {
@@ -95,6 +95,7 @@ function shardOf({ targets, temperature }: SequenceBatch, sequences: readonly Se
     }
     offsets.push(ids.length);
   }
-  const batch = { ids: Int32Array.from(ids), offsets: Int32Array.from(offsets), targets: Int32Array.from(shifted), temperature };
+  const wanted = targetIds === undefined ? {} : { targetIds: Int32Array.from(places, (at) => targetIds[at]!) };
+  const batch = { ids: Int32Array.from(ids), offsets: Int32Array.from(offsets), targets: Int32Array.from(shifted), ...wanted, temperature };
   return { batch, places: Int32Array.from(places) };
 }

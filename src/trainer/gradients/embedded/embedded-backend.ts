@@ -11,23 +11,13 @@ import type { TokenEngine } from '../../../engine/engine-types.ts';
 import type { AdaptedName } from '../../../engine/model/model-types.ts';
 import type { EngineTrainer } from '../../../engine/training/trainer-types.ts';
 import type { AdapterManifest, BackendCapabilities, GradientBackend } from '../../gradient-backend.ts';
+import type { AdapterOptions } from '../adapter-options.ts';
 import { baseFingerprint } from './base-fingerprint.ts';
 import { EngineGradients, type EngineGradientsParts, gradientFailure } from './engine-gradients.ts';
 import { loadState, saveState, type StateOwner } from './state-files.ts';
 
-export interface EmbeddedAdapterOptions {
-  readonly rank: number;
-  readonly alpha: number;
-  /** Last names of linear layers: `q_proj`, ... */
-  readonly targets: readonly string[];
-  /** Seed of A; B starts at 0. */
-  readonly seed: number;
-  /** A PEFT directory of the same rank, alpha and targets to start from. */
-  readonly initial: string | null;
-}
-
 export interface EmbeddedBackendOptions {
-  readonly adapter: EmbeddedAdapterOptions;
+  readonly adapter: AdapterOptions;
   /** Keep only each layer's input and recompute the rest in backward: slower, but less memory. @default false */
   readonly gradientCheckpointing?: boolean;
   /** Memory limit for activations, in bytes. @default 192 MiB, or what a sequence of 2048 tokens needs */

@@ -21,6 +21,13 @@ class Batch:
     temperature: float
     # In order of their places.
     pictures: tuple[PlacedPicture, ...] = ()
+    # [M] int32, in place of the ids at the targets.
+    target_ids: numpy.ndarray | None = None
+
+    @property
+    def wanted(self) -> numpy.ndarray:
+        """[M], the ids whose log-probs are wanted."""
+        return self.ids[self.targets] if self.target_ids is None else self.target_ids
 
 
 def check_forward(batch: Batch, base: Base, retain_as: str | None, use: str, retained: Container[str]) -> None:
@@ -56,6 +63,9 @@ def check_batch(batch: Batch, vocabulary: int) -> None:
         raise bad_input(f"offsets must rise from 0 to the number of ids, {len(ids)}, got {offsets[:8].tolist()}{'...' if len(offsets) > 8 else ''}")
     if ids.min() < 0 or ids.max() >= vocabulary:
         raise bad_input(f"Token ids must be 0 to {vocabulary - 1}, got {ids.min()} to {ids.max()}; does the tokenizer belong to another model?")
+    wanted = batch.target_ids
+    if wanted is not None and (wanted.shape != targets.shape or wanted.min(initial=0) < 0 or wanted.max(initial=0) >= vocabulary):
+        raise bad_input(f"target_ids must be {len(targets)} token ids, one per target, from 0 to {vocabulary - 1}")
     if len(targets) < 1 or targets[0] < 1 or targets[-1] >= len(ids) or (numpy.diff(targets) < 1).any():
         raise bad_input(f"targets must be ascending indices into the {len(ids)} ids, at least one, got {targets[:8].tolist()}")
     first = numpy.isin(targets, offsets)

@@ -144,7 +144,8 @@ class Calls:
         from batch import Batch
         from pictures import placed_pictures
 
-        batch = Batch(arrays["ids"], arrays["offsets"], arrays["targets"], header["temperature"], placed_pictures(header.get("images")))
+        ids, offsets, targets = arrays["ids"], arrays["offsets"], arrays["targets"]
+        batch = Batch(ids, offsets, targets, header["temperature"], placed_pictures(header.get("images")), arrays.get("target_ids"))
         retain_as = header["batch_id"] if header["retain"] else None
         log_probs, entropy = self.parallel.forward(batch, retain_as, header["adapter"], header["entropy"])
         return {}, {"log_probs": log_probs} if entropy is None else {"log_probs": log_probs, "entropy": entropy}

@@ -230,13 +230,13 @@ class Model:
         return self.base.decoder(**inputs, position_ids=torch.from_numpy(places).to(self.device), use_cache=False, layout=layout)
 
     def _log_probs(self, hidden: torch.Tensor, batch: Batch, with_entropy: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
-        ids = torch.from_numpy(batch.ids.astype(numpy.int64)).to(self.device)
+        wanted = torch.from_numpy(batch.wanted.astype(numpy.int64)).to(self.device)
         places = torch.from_numpy(batch.targets.astype(numpy.int64)).to(self.device)
         head = self.base.head
         # The state at t - 1 predicts the token at t.
         chosen = hidden.index_select(0, places - 1)
         rows = rows_of_chunk(self.base.vocabulary, self.device)
-        return target_log_probs(chosen, head.weight, head.bias, ids.index_select(0, places), batch.temperature, with_entropy, rows)
+        return target_log_probs(chosen, head.weight, head.bias, wanted, batch.temperature, with_entropy, rows)
 
     def _held(self, batch_id: str) -> Retained:
         held = self.retained.get(batch_id)

@@ -158,7 +158,8 @@ def part_of(batch: Batch, rank: int, size: int, with_entropy: bool) -> Part:
         for picture in batch.pictures
         if picture.sequence in sequences
     )
-    part = Batch(ids, starts, targets[places] - shift[sequence_of[places]], batch.temperature, tuple(pictures))
+    wanted = None if batch.target_ids is None else batch.target_ids[places]
+    part = Batch(ids, starts, targets[places] - shift[sequence_of[places]], batch.temperature, tuple(pictures), wanted)
     return Part(part, places, len(targets), with_entropy)
 
 

@@ -15,6 +15,7 @@ import type {
   OptimStepResult,
   PackedBatch,
 } from '../../gradient-backend.ts';
+import type { AdapterOptions } from '../adapter-options.ts';
 import { assertStartAdapter } from '../assert-start-adapter.ts';
 import { type AdamOptions, adamProblem } from '../../../core/adam-options.ts';
 import { isDiskFull } from '../../../files/disk-full.ts';
@@ -42,7 +43,7 @@ export interface TorchBackendOptions {
   readonly python: string;
   /** A Hugging Face directory (config.json, *.safetensors) or a hub id. */
   readonly modelPath: string;
-  readonly adapter: TorchAdapterOptions;
+  readonly adapter: AdapterOptions;
   /** `auto`, `cpu`, `cuda`, `cuda:1`, ... With several there is a process for each, and they divide every batch by whole sequences; all `cpu` or all GPUs. */
   readonly devices: readonly string[];
   /** Number of all processes, those on other hosts included; see docs/gpu-training.md. @default that of `devices` */
@@ -71,17 +72,6 @@ interface TorchImages {
   readonly folder: string;
   /** Memory, in bytes, in which each process keeps what the base's tower made of images. @default 1 GiB */
   readonly cacheBytes?: number;
-}
-
-export interface TorchAdapterOptions {
-  readonly rank: number;
-  readonly alpha: number;
-  /** Last names of linear layers: `q_proj`, ... */
-  readonly targets: readonly string[];
-  /** Seed of A; B starts at 0. */
-  readonly seed: number;
-  /** A PEFT directory of the same rank, alpha and targets to start from. */
-  readonly initial: string | null;
 }
 
 /** Counted since the worker started. */
@@ -160,7 +150,7 @@ export class TorchBackend implements GradientBackend {
   }
 
   async forward(batch: PackedBatch, options: ForwardOptions): Promise<ForwardResult> {
-    const { ids, offsets, targets, temperature, images } = batch;
+    const { ids, offsets, targets, targetIds, temperature, images } = batch;
     const { retain, adapter, entropy = false, signal } = options;
     // JSON would turn NaN and infinities into null.
     if (!Number.isFinite(temperature)) throw badInput(`temperature must be above 0, got ${temperature}`);
@@ -170,7 +160,14 @@ export class TorchBackend implements GradientBackend {
       // Otherwise its graph stays in memory. If the drop fails, the worker is gone and the graph with it.
       if (retain && header['ok'] === true) this.drop(batchId).catch(() => {});
     };
-    const { arrays } = succeeded(await this.#worker.call('forward', fields, { ids, offsets, targets }, { signal, onAbandoned }));
+    const { arrays } = succeeded(
+      await this.#worker.call(
+        'forward',
+        fields,
+        { ids, offsets, targets, ...(targetIds === undefined ? {} : { target_ids: targetIds }) },
+        { signal, onAbandoned },
+      ),
+    );
     const logProbs = floats(arrays, 'log_probs', targets.length);
     return entropy ? { batchId, logProbs, entropy: floats(arrays, 'entropy', targets.length) } : { batchId, logProbs };
   }

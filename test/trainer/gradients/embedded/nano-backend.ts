@@ -1,14 +1,11 @@
-import {
-  type EmbeddedAdapterOptions,
-  EmbeddedBackend,
-  type EmbeddedStartOptions,
-} from '../../../../src/trainer/gradients/embedded/embedded-backend.ts';
+import type { AdapterOptions } from '../../../../src/trainer/gradients/adapter-options.ts';
+import { EmbeddedBackend, type EmbeddedStartOptions } from '../../../../src/trainer/gradients/embedded/embedded-backend.ts';
 import { ALL_TARGETS, NANO_BASE } from './nano-adapter.ts';
 
-const ADAPTER: EmbeddedAdapterOptions = { rank: 3, alpha: 12, targets: ALL_TARGETS, seed: 1, initial: null };
+const ADAPTER: AdapterOptions = { rank: 3, alpha: 12, targets: ALL_TARGETS, seed: 1, initial: null };
 
 export interface NanoOptions {
-  readonly adapter?: Partial<EmbeddedAdapterOptions>;
+  readonly adapter?: Partial<AdapterOptions>;
   readonly options?: Partial<EmbeddedStartOptions>;
 }
 

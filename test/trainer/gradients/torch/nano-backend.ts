@@ -1,8 +1,9 @@
-import { type TorchAdapterOptions, TorchBackend, type TorchBackendOptions } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
+import type { AdapterOptions } from '../../../../src/trainer/gradients/adapter-options.ts';
+import { TorchBackend, type TorchBackendOptions } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
 import type { RandomVlm } from './random-vlm.ts';
 import { forkedPython, NANO_BASE, torchPython } from './torch-python.ts';
 
-const ADAPTER: TorchAdapterOptions = {
+const ADAPTER: AdapterOptions = {
   rank: 3,
   alpha: 12,
   targets: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'],
@@ -11,7 +12,7 @@ const ADAPTER: TorchAdapterOptions = {
 };
 
 export interface NanoOptions {
-  readonly adapter?: Partial<TorchAdapterOptions>;
+  readonly adapter?: Partial<AdapterOptions>;
   readonly options?: Partial<TorchBackendOptions>;
 }
 

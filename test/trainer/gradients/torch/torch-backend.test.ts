@@ -18,7 +18,8 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, GradientError } from '../../../../src/core/errors.ts';
 import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradient-backend.ts';
-import { type TorchAdapterOptions, TorchBackend } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
+import type { AdapterOptions } from '../../../../src/trainer/gradients/adapter-options.ts';
+import { TorchBackend } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
 import { WorkerProcess } from '../../../../src/trainer/gradients/torch/worker-process.ts';
 import { distance, readAdapter, readGradient, smallBatch, someGradient } from '../../../contracts/gradient-cases.ts';
 import { isRunning } from './is-running.ts';
@@ -179,7 +180,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     /** The answer to one call of a start, which may come again in the same worker. */
     const answer = async (name: string, fields: Readonly<Record<string, unknown>>) => (await worker.call(name, fields)).header;
     const load = (path: string) => answer('load_base', { path, gradient_checkpointing: false, sharding: 'auto' });
-    const adapt = (adapter: Partial<TorchAdapterOptions>) => answer('create_adapter', { ...nanoOptions({ adapter }).adapter });
+    const adapt = (adapter: Partial<AdapterOptions>) => answer('create_adapter', { ...nanoOptions({ adapter }).adapter });
     beforeAll(async () => {
       const { python, env, timeoutMs, devices } = nanoOptions({});
       worker = new WorkerProcess({ python, script: WORKER, env: env!, logPath: null, timeoutMs, devices, worldSize: 1 });
