@@ -55,6 +55,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/tokenizer': ['src/core', 'src/schemas', 'src/files'],
   'src/clients': ['src/tokenizer', 'src/core', 'src/schemas', 'src/transport'],
   'src/tinker': ['src/core', 'src/schemas'],
+  'src/tinker/service': ['src/tinker', 'src/core', 'src/schemas', 'src/transport'],
   'src/models': [...BASE, ...INTERFACES],
   'src/metrics': [],
   'src/retrieval': [...BASE, 'src/data', 'src/metrics/porter.ts', 'src/metrics/stop-words.ts'],
@@ -237,12 +238,13 @@ describe('architecture', () => {
 
   it('draws every random number from the seeded generator', () => {
     const drawing = [...src, ...environments].filter(({ text }) => /Math\.random|randomUUID|randomBytes/.test(text)).map((s) => s.path);
-    // Run directories need a name that no other process picks, servers on loopback a key, episodes a name that no other caller guesses, jobs of a sandbox one that no program writes by chance, and styles a mark that no text of others holds; none is part of a run's numbers.
+    // Run directories need a name that no other process picks, servers on loopback a key, episodes a name that no other caller guesses, requests to a service a key of their own, jobs of a sandbox one that no program writes by chance, and styles a mark that no text of others holds; none is part of a run's numbers.
     const names = [
       'src/evaluate/run-directory',
       'src/pipelines/run-folder',
       'src/cli/',
       'src/server/',
+      'src/tinker/service/',
       'src/execution/',
       'src/reports/text/terminal-text',
       'src/sessions/policy/',

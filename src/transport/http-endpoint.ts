@@ -43,7 +43,7 @@ export interface HttpEndpointOptions {
 }
 
 export interface HttpRequest {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'DELETE';
   /** Begins with a slash and is appended to the path of `baseUrl`. */
   readonly path: string;
   readonly body?: string | Buffer;
