@@ -180,6 +180,7 @@ function refuseOthers({ sft, algorithm, rollouts, model, evaluation }: TrainingC
     [demonstrationSources(sft).length > 0, 'sft'],
     [algorithm.advantage.use !== 'outcome', 'algorithm.advantage.use'],
     [algorithm.advantage.scope !== 'group', 'algorithm.advantage.scope'],
+    [algorithm.teacher !== null, 'algorithm.teacher'],
     [rollouts.maxStaleness > 0, 'rollouts.max_staleness'],
     [model.initialAdapter !== null, 'model.initial_adapter'],
     [evaluation.every < 1, 'evaluation.every'],

@@ -1,6 +1,7 @@
 /** The tables `[algorithm]` and `[optimizer]` of a training configuration. */
 import { choice, count, countOrNull, flag, free, number, numberOrNull, positive, share, table, text } from './config-table.ts';
 import { byName, filledText, listOf } from './json-schema.ts';
+import { teacher } from './training-teacher-config.ts';
 
 export const algorithm = table('How rewards become a gradient.', {
   advantage: table('The credit, which turns rewards into an advantage for every token.', {
@@ -74,6 +75,7 @@ export const algorithm = table('How rewards become a gradient.', {
     ),
     placement: choice(['loss', 'reward'], 'A term of the loss (GRPO), or subtracted from the reward (PPO).'),
   }),
+  teacher,
   correction: table(
     'Importance weights between trainer and sampler, for differences of their arithmetic and for stale rollouts; needs old_log_probs = "trainer".',
     {

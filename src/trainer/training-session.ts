@@ -9,6 +9,7 @@ import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { WireTrainingRun } from '../schemas/training-records.ts';
 import type { OwnCredit, TokenKinds } from './credit.ts';
 import type { GradientBackend } from './gradient-backend.ts';
+import type { Teacher } from './teacher.ts';
 import type { LossTerm } from './token-loss.ts';
 import type { SettingChange, TrainingObserver } from './training-observer.ts';
 import type { CreateSource } from './trajectory-source.ts';
@@ -101,6 +102,8 @@ export interface TrainingRun {
   readonly ownCredit?: OwnCredit;
   /** The tag that each token is written in, by the model's tokenizer. @default neither a loss nor the credit needs it */
   readonly tokenKinds?: TokenKinds;
+  /** Whose log-probs train the policy, if `algorithm.teacher` is set. @default none */
+  readonly teacher?: Teacher;
   /** The supervised rows of `[sft]`, as the session's policy tokenises them. @default none */
   openDemonstrations?(session: TrainingSession, signal: AbortSignal): Promise<DemonstrationSet>;
   /** Opens a fresh backend, at the start of the run and after a backend was lost. */

@@ -40,6 +40,7 @@ describe('src/trainer', () => {
       'gradient-backend.ts',
       'skip-reason.ts',
       'stepped-policy.ts',
+      'teacher.ts',
       'token-loss.ts',
       'training-observer.ts',
       'training-session.ts',

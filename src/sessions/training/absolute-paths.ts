@@ -32,9 +32,21 @@ function absoluteModules({ algorithm, losses }: Readonly<Record<string, unknown>
   const absolute = (part: unknown): unknown =>
     isObject(part) && typeof part['use'] === 'string' && isModulePath(part['use']) ? { ...part, use: resolve(part['use']) } : part;
   return {
-    ...(isObject(algorithm) ? { algorithm: mapped(algorithm, (part, key) => (key === 'loss' || key === 'advantage' ? absolute(part) : part)) } : {}),
+    ...(isObject(algorithm)
+      ? {
+          algorithm: mapped(algorithm, (part, key) =>
+            key === 'teacher' ? teacherPaths(part) : key === 'loss' || key === 'advantage' ? absolute(part) : part,
+          ),
+        }
+      : {}),
     ...(isObject(losses) ? { losses: mapped(losses, absolute) } : {}),
   };
+}
+
+function teacherPaths(table: unknown): unknown {
+  if (!isObject(table)) return table;
+  const { path } = table;
+  return { ...table, ...(typeof path === 'string' ? { path: modelPath(path) } : {}), ...absolutePaths(table, ['adapter']) };
 }
 
 function mapped(table: Readonly<Record<string, unknown>>, change: (value: unknown, key: string) => unknown): Record<string, unknown> {

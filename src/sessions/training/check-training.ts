@@ -11,6 +11,7 @@ import { type OpenedJoints, openJoints } from './open-joints.ts';
 import { longestRollout } from './open-policy-servers.ts';
 import { isUnserved } from './open-supervised-training.ts';
 import { type PlannedRun, planGpus } from './plan-gpus.ts';
+import { checkTeacher } from './teacher/check-teacher.ts';
 
 export interface TrainingCheck {
   readonly environment: Environment;
@@ -54,6 +55,7 @@ export async function checkTraining(config: TrainingConfig, check: TrainingCheck
     );
   const contextTokens = longestRollout(environment, config.model.path);
   const planned = await planGpus(config, { contextTokens, variables, gpuPrice: check.gpuPrice ?? null, signal });
+  if (check.isBaseLater !== true) await checkTeacher(planned.config, check);
   const joints = await openJoints(planned.config, environment, check);
   const declarations: RoleDeclarations = { ...evaluation.roles, ...environment.roles };
   const roles = isUnserved(config) ? [] : await resolveRoles(declarations, config.roles, { variables });

@@ -40,6 +40,7 @@ import { evaluationNotices } from './evaluation-notices.ts';
 import { withSeedRows } from './seed-rows.ts';
 import { promptNotices } from './prompt-findings.ts';
 import { takeTurns } from './take-turns.ts';
+import { openTeacher } from './teacher/open-teacher.ts';
 import { trainingCost } from './training-cost.ts';
 
 export interface OpenTrainingOptions {
@@ -93,7 +94,9 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
   for (const line of planned.lines) note(line);
   const { config } = planned;
   const options = { ...given, config, gpuShare: planned.gpuShare };
-  const common = { config, ...changed, directory, environment, evaluation, observer, redact, ...checked.joints };
+  const teacher = await openTeacher({ ...options, environment }, opened);
+  const taught = teacher === null ? {} : { teacher };
+  const common = { config, ...changed, directory, environment, evaluation, observer, redact, ...checked.joints, ...taught };
   const evaluated = evaluatedRows(environment, evaluation, config.evaluation.examples);
   const { label } = evaluated;
   if (isUnserved(config)) {

@@ -130,6 +130,8 @@ export class StepTrainer {
   async updatePolicy(trajectories: readonly Trajectory[], advantages?: ArrayLike<Advantage>): Promise<UpdatedPolicy> {
     const problem = batchProblem({ trajectories }, 'generate') ?? copied(trajectories) ?? this.#played.unsampled(trajectories);
     if (problem !== null) throw new ConfigError(`updatePolicy cannot train on these trajectories: ${problem}.`);
+    if (advantages !== undefined && this.config.algorithm.teacher?.withReward === false)
+      throw new ConfigError('updatePolicy takes no advantages with algorithm.teacher, unless its with_reward = true adds them.');
     const credit = advantages === undefined ? this.#credit : givenCredit(trajectories, advantages);
     return this.#next(() => this.#update(trajectories, credit));
   }
@@ -146,6 +148,7 @@ export class StepTrainer {
       source: { take: async () => ({ trajectories }) },
       credit,
       ...(run.tokenKinds === undefined ? {} : { kinds: run.tokenKinds }),
+      ...(run.teacher === undefined ? {} : { teacher: run.teacher }),
       budget: this.#budget,
       timer: new PhaseClock(step, observer),
       backend: session.backend,

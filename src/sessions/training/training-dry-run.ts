@@ -24,6 +24,7 @@ import { checkSeedRows } from './seed-rows.ts';
 import { countText, plural } from '../../reports/text/number-text.ts';
 import { resolvedRoleText } from '../roles/open-roles.ts';
 import { factLines, promptText } from '../../reports/text/report.ts';
+import { redactUrl } from '../../transport/redact.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import type { TrainingSetup } from './resolve-training.ts';
 
@@ -95,6 +96,7 @@ export async function trainingDryRun(
     ['lengths', lengthsText(lengths)],
     ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
     ...(steps === 0 ? [] : [rolloutLoss(config)]),
+    ...teacherFacts(config),
     ...checked.roles.map((role): Fact => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
     ...(policy.embedded === null && !isUnserved(config) ? [serverNeeds(config, showsImages(environment))] : []),
   ];
@@ -157,6 +159,22 @@ function rolloutLoss({ algorithm: { loss, kl, minibatches, epochs }, optimizer }
       ? `${loss.objective}, ${loss.aggregation}, KL ${kl.coefficient}`
       : loss.use;
   return ['loss', `${what}, learning rate ${settingNumber(optimizer.learningRate)}, ${plural(minibatches * epochs, 'optimiser step')} per step`];
+}
+
+function teacherFacts({ algorithm: { teacher, kl }, model }: Config): Fact[] {
+  if (teacher === null) return [];
+  const who = {
+    embedded: [teacher.path ?? model.path, ...(teacher.adapter === null ? [] : [`with ${teacher.adapter}`])].join(' '),
+    server: redactUrl(teacher.baseUrl ?? ''),
+    self: 'the policy itself',
+    start: 'the policy at the start of the run',
+  }[teacher.kind];
+  const told = teacher.privileged === null ? '' : ', told more than the student';
+  const how =
+    teacher.as === 'kl'
+      ? `KL ${kl.coefficient} to it`
+      : `${teacher.coefficient} × ${teacher.beta === 1 ? 'reverse KL' : `Jensen-Shannon divergence (beta ${teacher.beta})`} as advantage`;
+  return [['teacher', `${who}${told}; ${how}, ${teacher.withReward ? 'added to the reward' : 'without the reward'}`]];
 }
 
 type Lengths = Readonly<Record<'responseTokens' | 'contextTokens' | 'members' | 'window', number>>;

@@ -33,6 +33,9 @@ export async function trainingInputs(wire: TrainingConfigWire, folder: string, b
   for (const [key, digests] of Object.entries({ 'model.path': await promptDigests(folder), [BASE]: await baseDigests(folder) }))
     if (Object.keys(digests).length > 0) inputs[key] = digests;
   if (model.initial_adapter !== null) inputs['model.initial_adapter'] = await adapterDigests(model.initial_adapter);
+  const { adapter = null, path = null } = algorithm?.teacher ?? {};
+  if (adapter !== null) inputs['algorithm.teacher.adapter'] = await adapterDigests(adapter);
+  if (path !== null) inputs['algorithm.teacher.path'] = await baseDigests(path);
   if (rollouts !== null && rollouts !== '-' && isFile(rollouts)) {
     const name = basename(rollouts);
     const [bytes] = (before['rollouts_file']?.[name] ?? '').split(':');

@@ -65,7 +65,10 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
   {
     key: 'rollouts.rollouts_per_example',
     wrong: ({ rollouts, algorithm }) =>
-      rollouts.rollouts_per_example === 1 && algorithm.advantage.scope === 'group' && !isOwnCredit(algorithm.advantage.use),
+      rollouts.rollouts_per_example === 1 &&
+      algorithm.advantage.scope === 'group' &&
+      !isOwnCredit(algorithm.advantage.use) &&
+      (algorithm.teacher === null || algorithm.teacher.with_reward),
     problem: () =>
       'rollouts.rollouts_per_example must be at least 2 with algorithm.advantage.scope = "group", which compares the rollouts of a row with each other; got 1. For one rollout per row, set scope = "batch" (REINFORCE++), "role_task", "role" or "none"',
   },

@@ -6,6 +6,7 @@ import { redactUrl } from '../../transport/redact.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { ALGORITHM_RULES } from './algorithm-rules.ts';
 import { LOGGING_RULES } from './logging-rules.ts';
+import { TEACHER_RULES } from './teacher-rules.ts';
 import { serverRoot } from '../../core/server-url.ts';
 
 /** Replaces secrets in a recorded configuration. */
@@ -168,6 +169,7 @@ const RULES: readonly ConfigRule[] = [
       `backend.threads must equal policy.embedded.threads (${policy.embedded?.threads}), because one engine samples and trains; got ${backend.threads}; leave one of the two out`,
   },
   ...ALGORITHM_RULES,
+  ...TEACHER_RULES,
   ...LOGGING_RULES,
 ];
 

@@ -29,6 +29,11 @@ export const CHANGEABLE_ON_RESUME: readonly string[] = [
   'rollouts.max_retries',
   'rollouts.max_error_rate',
   'rollouts.repeat_pause_s',
+  'algorithm.teacher.base_url',
+  'algorithm.teacher.api_key_var',
+  'algorithm.teacher.max_concurrent',
+  'algorithm.teacher.max_retries',
+  'algorithm.teacher.timeout_s',
 ];
 
 /** Keys of each role. Which model plays it decides rewards; where it is served and how fast it is called does not. */

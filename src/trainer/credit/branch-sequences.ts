@@ -48,6 +48,7 @@ export function branchSequences(whole: TrainingSequence, { branches, branchWeigh
       targets: targets.slice(from, to).map((at) => at - branch.start),
       advantages: whole.advantages.slice(from, to),
       logProbs: whole.logProbs?.slice(from, to) ?? null,
+      referenceLogProbs: whole.referenceLogProbs?.slice(from, to) ?? null,
       ...(kinds === undefined ? {} : { kinds: kinds.slice(from, to) }),
       branchOf: { trajectory, start: branch.start },
       ...(branchWeight === 'rollout' ? { unit: whole } : {}),

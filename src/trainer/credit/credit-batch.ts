@@ -22,6 +22,7 @@ import { isDemonstration, type Trajectory } from '../trajectory.ts';
 import { chosenPlaces, chosenTokens } from './branch-sequences.ts';
 import { meanOrNull } from './group-credit.ts';
 import { creditable, penaltyValues, rewardPenalties } from './kl-penalty.ts';
+import type { TeacherScores } from './teacher-scores.ts';
 import { turnsOf } from './rollout-turns.ts';
 import { TURN_CREDIT } from './turn-credit.ts';
 
@@ -32,6 +33,8 @@ export interface CreditOptions {
   readonly pass: LogProbPass;
   /** Null unless the credit or a loss needs them. @default null */
   readonly kinds?: TokenKinds | null;
+  /** The teacher's log-probs of these trajectories; null without a teacher. @default null */
+  readonly teach?: ((trajectories: readonly Trajectory[]) => Promise<TeacherScores>) | null;
 }
 
 export async function creditBatch(credit: Credit, trajectories: readonly Trajectory[], options: CreditOptions): Promise<CreditedBatch> {
@@ -40,19 +43,23 @@ export async function creditBatch(credit: Credit, trajectories: readonly Traject
   const demonstrations = trajectories.filter(isDemonstration).map((row) => [withKinds(demonstration(row))]);
   const played = byGroup(trajectories.filter((trajectory) => !isDemonstration(trajectory))).flat();
   if (played.length === 0) return { groups: demonstrations, values: {}, constantReason: 'no rollout was played' };
-  const { config, step, pass } = options;
-  const penalties = credit.needs?.penalties === true ? await rewardPenalties(played, config.algorithm, pass) : null;
+  const { config, step, pass, teach = null } = options;
+  const taught = teach === null ? null : await teach(played.filter(({ reward }) => reward !== null));
+  const references = config.algorithm.teacher?.as === 'kl' ? (taught?.logProbs ?? null) : null;
+  const penalties = credit.needs?.penalties === true ? await rewardPenalties(played, config.algorithm, { pass, references }) : null;
   const finished = creditable(played, penalties);
   const groups = byGroup(finished).map((members) =>
     members.map((member) => creditRollout(member, penalties?.get(member) ?? null, credit.needs?.kinds === true ? kinds : null)),
   );
   const credited = new Set(finished);
-  const assigned: CreditAssignment & Partial<CheckedAssignment> = credit.assign({
-    step,
-    groups,
-    failed: played.filter((trajectory) => !credited.has(trajectory)),
-  });
-  const sequences = groups.map((members, g) => members.flatMap((member, i) => sequenceOf(member, assigned.advantages[g]![i]!, config) ?? []));
+  const failed = played.filter((trajectory) => !credited.has(trajectory));
+  const isByTeacher = config.algorithm.teacher?.withReward === false;
+  const assigned: CreditAssignment & Partial<CheckedAssignment> = isByTeacher ? byTeacherAlone(groups) : credit.assign({ step, groups, failed });
+  const sequences = groups.map((members, g) =>
+    members.flatMap(
+      (member, i) => sequenceOf(member, assigned.advantages[g]![i]!, { ...config, references, taught: taught?.advantages ?? null }) ?? [],
+    ),
+  );
   return {
     groups: [...sequences.filter((members) => members.length > 0).map((members) => members.map(withKinds)), ...demonstrations],
     values: {
@@ -61,10 +68,20 @@ export async function creditBatch(credit: Credit, trajectories: readonly Traject
       ...penaltyValues(penalties, config.algorithm),
       ...turnFigures(groups.flat(), config),
       ...branchFigures(groups.flat(), config),
+      ...taught?.values,
       ...assigned.values,
     },
     constantReason: assigned.constantReason ?? 'the credit of every rollout is 0',
     ...(assigned.isOwnReason === true && { isOwnReason: true }),
+  };
+}
+
+/** The credit of rewards that have no part in the advantages. */
+function byTeacherAlone(groups: readonly (readonly CreditRollout[])[]): CreditAssignment & Partial<CheckedAssignment> {
+  return {
+    advantages: groups.map((members) => members.map(() => 0)),
+    constantReason: 'the teacher finds every token as likely as the policy does',
+    isOwnReason: true,
   };
 }
 
@@ -121,10 +138,22 @@ function kindsOf({ trajectory, targets }: TrainingSequence, kinds: TokenKinds): 
   return all.filter((_, token) => kept.has(trajectory.targets[token]!));
 }
 
+interface SequenceOptions extends Pick<TrainingConfig, 'algorithm' | 'rollouts'> {
+  /** Of the teacher, [M]; null if it has no advantages. */
+  readonly taught: ReadonlyMap<Trajectory, Float64Array> | null;
+  /** The teacher's log-probs in place of the reference's, [M]; null if it does not take its place. */
+  readonly references: ReadonlyMap<Trajectory, Float64Array> | null;
+}
+
 /** Null for a rollout that is left out. */
-function sequenceOf(rollout: CreditRollout, advantage: Advantage, { algorithm, rollouts }: CreditOptions['config']): TrainingSequence | null {
-  if (advantage === null) return null;
+function sequenceOf(
+  rollout: CreditRollout,
+  credited: Advantage,
+  { algorithm, rollouts, taught, references }: SequenceOptions,
+): TrainingSequence | null {
   const { trajectory, turns } = rollout;
+  const advantage = taught === null ? credited : withTeacher(rollout, credited, taught.get(trajectory) ?? null);
+  if (advantage === null) return null;
   const factor = (algorithm.negateAdvantages ? -1 : 1) * (trajectory.staleWeight ?? 1);
   const perToken = new Float64Array(trajectory.targets.length);
   let isTrained: ((token: number) => boolean) | null = null;
@@ -137,5 +166,19 @@ function sequenceOf(rollout: CreditRollout, advantage: Advantage, { algorithm, r
   const inChosen = chosenTokens(trajectory, algorithm.branches);
   const isKept = isTrained;
   if (inChosen !== null) isTrained = (token) => inChosen(token) && (isKept?.(token) ?? true);
-  return trainingSequence(trajectory, perToken, isTrained);
+  const sequence = trainingSequence(trajectory, perToken, isTrained);
+  const reference = references?.get(trajectory);
+  if (reference === undefined) return sequence;
+  return { ...sequence, referenceLogProbs: isTrained === null ? reference : reference.filter((_, token) => isTrained(token)) };
+}
+
+/** The credit's advantage of each token plus the teacher's, [M]. What the credit leaves out counts as 0: the teacher still has something to say of it. */
+function withTeacher({ tokens, turns }: CreditRollout, credited: Advantage, taught: Float64Array | null): Advantage {
+  if (taught === null) return credited;
+  if (credited === null) return taught;
+  const perToken = new Float64Array(tokens);
+  if (typeof credited === 'number') perToken.fill(credited);
+  else if (credited instanceof Float64Array) perToken.set(credited.map((value) => (Number.isNaN(value) ? 0 : value)));
+  else for (const [i, { start, end }] of turns.entries()) perToken.fill(credited[i] ?? 0, start, end);
+  return perToken.map((value, token) => value + taught[token]!);
 }

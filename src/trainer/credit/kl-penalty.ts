@@ -3,6 +3,12 @@ import { klPenalties } from '../losses/kl.ts';
 import type { LogProbPass } from '../credit.ts';
 import type { Trajectory } from '../trajectory.ts';
 
+interface ReferenceSource {
+  readonly pass: LogProbPass;
+  /** A teacher's log-probs, in place of those at the start of the run. @default null */
+  readonly references?: ReadonlyMap<Trajectory, Float64Array> | null;
+}
+
 /**
  * KL in the reward: β · k of each sampled token, [M], which is subtracted from the reward. Null if none is configured. A trajectory whose log-probs are not
  * finite is absent, because it cannot be credited.
@@ -10,13 +16,13 @@ import type { Trajectory } from '../trajectory.ts';
 export async function rewardPenalties(
   trajectories: readonly Trajectory[],
   { kl, oldLogProbs }: TrainingConfig['algorithm'],
-  pass: LogProbPass,
+  { pass, references: given = null }: ReferenceSource,
 ): Promise<ReadonlyMap<Trajectory, Float64Array> | null> {
   if (kl.coefficient === 0 || kl.placement !== 'reward') return null;
   const finished = trajectories.filter(({ reward, targets }) => reward !== null && targets.length > 0);
   const known = oldLogProbs === 'sampler' && finished.every(({ logProbs }) => logProbs !== null);
   const own = known ? finished.map(({ logProbs }) => logProbs!) : await pass(finished, 'on');
-  const references = await pass(finished, 'initial');
+  const references = given === null ? await pass(finished, 'initial') : finished.map((trajectory) => given.get(trajectory)!);
   const config = { ...kl, clamp: kl.clamp === null ? null : ([-kl.clamp, kl.clamp] as const) };
   return new Map(
     finished.flatMap((trajectory, i) => {

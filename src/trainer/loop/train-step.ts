@@ -2,8 +2,11 @@
 import { TrainingError } from '../../core/errors.ts';
 import { settingNumber } from '../../core/setting-number.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import type { Credit, CreditedBatch, TokenKinds } from '../credit.ts';
+import type { Credit, CreditedBatch, LogProbPass, TokenKinds } from '../credit.ts';
+import type { Trajectory } from '../trajectory.ts';
 import { creditBatch } from '../credit/credit-batch.ts';
+import { teacherScores } from '../credit/teacher-scores.ts';
+import type { Teacher } from '../teacher.ts';
 import type { LossTerm } from '../token-loss.ts';
 import type { TrajectoryBatch, TrajectorySource } from '../trajectory-source.ts';
 import { assertRoleHasValues } from '../losses/loss-roles.ts';
@@ -24,6 +27,8 @@ export interface StepParts extends Omit<PassOptions, 'temperature'> {
   readonly credit: Credit;
   /** The tag of each token, if a loss or the credit needs it. @default none does */
   readonly kinds?: TokenKinds;
+  /** Whose log-probs train the policy, if `algorithm.teacher` is set. @default none */
+  readonly teacher?: Teacher;
   readonly timer: PhaseClock;
   /** Called before each change of the weights. @default ignored */
   readonly onUpdate?: () => void;
@@ -42,14 +47,17 @@ export interface TrainedStep {
  * @param version of the backend's weights
  */
 export async function trainStep(step: number, version: number, parts: StepParts): Promise<TrainedStep> {
-  const { config, losses, source, credit, kinds = null, backend, budget, timer, signal, onUpdate, onTakenBack } = parts;
+  const { config, losses, source, credit, kinds = null, teacher, backend, budget, timer, signal, onUpdate, onTakenBack } = parts;
   const pass = { backend, budget, temperature: temperatureOfStep(config, step), signal };
   const batch = await timer.measure('rollouts', () => source.take(step, signal));
   // A source knows its roles before it plays, an agent only then.
   for (const role of new Set(batch.trajectories.filter(({ branches }) => branches !== undefined).flatMap(rolesOf))) assertRoleHasValues(config, role);
-  const work = await timer.measure('forward', () =>
-    creditBatch(credit, batch.trajectories, { config, step, kinds, pass: (sequences, adapter) => logProbPass(sequences, adapter, pass) }),
-  );
+  const passOver: LogProbPass = (sequences, adapter) => logProbPass(sequences, adapter, pass);
+  const teach =
+    teacher === undefined
+      ? null
+      : (played: readonly Trajectory[]) => teacherScores(played, { teacher, algorithm: config.algorithm, step, pass: passOver, signal });
+  const work = await timer.measure('forward', () => creditBatch(credit, batch.trajectories, { config, step, kinds, pass: passOver, teach }));
   let isHeld = false;
   const hold = async () => {
     if (!isHeld) await timer.measure('update', () => backend.hold());

@@ -103,6 +103,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
       source,
       credit,
       ...(run.tokenKinds === undefined ? {} : { kinds: run.tokenKinds }),
+      ...(run.teacher === undefined ? {} : { teacher: run.teacher }),
       budget,
       timer,
       backend: session.backend,

@@ -103,7 +103,10 @@ async function prepare(
     const found = await logProbPass(wanted, adapter, pass);
     return new Map(wanted.map((sequence, i) => [sequence, found[i]!]));
   };
-  const references = await passOver('initial', sequences.filter(needs.reference));
+  const references = await passOver(
+    'initial',
+    sequences.filter((sequence) => sequence.referenceLogProbs === null && needs.reference(sequence)),
+  );
   const own = await passOver(
     'on',
     sequences.filter((sequence) => known(sequence) === null && needs.own(sequence)),
@@ -111,7 +114,11 @@ async function prepare(
   const prepared = new Map<TrainingSequence, TrainingSequence>();
   let droppedTokens = 0;
   for (const sequence of sequences) {
-    const whole = { ...sequence, oldLogProbs: known(sequence) ?? own.get(sequence) ?? null, referenceLogProbs: references.get(sequence) ?? null };
+    const whole = {
+      ...sequence,
+      oldLogProbs: known(sequence) ?? own.get(sequence) ?? null,
+      referenceLogProbs: sequence.referenceLogProbs ?? references.get(sequence) ?? null,
+    };
     const usable = withUsableTokens(whole);
     if (usable.targets.length === 0 && sequence.targets.length > 0) continue;
     prepared.set(sequence, usable);

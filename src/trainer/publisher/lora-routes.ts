@@ -157,11 +157,22 @@ export class LoraReplica {
 
   /** Log-probs of the tokens at `targets` of a prompt, in one request. With vLLM's CPU build, it must not run at the same time as others. [M] */
   async promptLogProbs(asked: AskedModel, prompt: ProbedPrompt, targets: readonly number[], signal: AbortSignal): Promise<number[]> {
+    const judged = await this.judgedPrompt(asked, prompt, targets, signal);
+    return judged.map((logProb, i) => this.#finite(logProb, prompt.ids[targets[i]!]!));
+  }
+
+  /** The same, as the server says them: undefined for a token that its answer lacks, null for one that is not a number. [M] */
+  async judgedPrompt(
+    asked: AskedModel,
+    prompt: ProbedPrompt,
+    targets: readonly number[],
+    signal: AbortSignal,
+  ): Promise<readonly (number | null | undefined)[]> {
     const { ids } = prompt;
     const judged = hasImages(prompt)
       ? (await this.#generate(asked, prompt, { prompt_logprobs: 0, logprobs: 0 }, signal)).prompt_logprobs
       : (await this.#judge(asked, { prompt: [...ids], prompt_logprobs: 0 }, signal))?.prompt_logprobs;
-    return targets.map((target) => this.#finite(judged?.[target]?.[String(ids[target])]?.logprob, ids[target]!));
+    return targets.map((target) => judged?.[target]?.[String(ids[target])]?.logprob);
   }
 
   /**

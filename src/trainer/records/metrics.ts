@@ -147,6 +147,8 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     rollouts_branched: 'Share of finished rollouts with more than one branch; absent if each has one.',
     branch_tokens_left_out:
       'Share of the sampled tokens of these rollouts that lie in branches which algorithm.branches leaves out; absent if each has one.',
+    teacher_scored:
+      'Share of the sampled tokens of finished rollouts that the teacher scored; the others leave the loss. Only with algorithm.teacher.',
     environment_tokens: 'Share of tokens that the environment wrote, in sequences with a nonzero advantage and without the prompt.',
   }),
   ...define('nats', {
@@ -161,6 +163,8 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     update_log_prob_before:
       'Mean log π per token of the shortest sequences of the step, at most eight, before its update; absent if no weight changed.',
     update_log_prob_after: 'The same after the update. A fall of more than 2 nats is an alarm: the learning rate is far too high.',
+    teacher_kl:
+      "Mean of log π student - log π teacher of the sampled tokens that the teacher scored: KL(student || teacher) per token, estimated on the student's own tokens; only with algorithm.teacher.",
     probe_difference_mean: "Mean |Δ log-prob| between server and trainer in the publisher's probe of the new version.",
     probe_difference_max: 'Largest |Δ log-prob| in that probe.',
   }),
@@ -168,7 +172,8 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     step_seconds:
       'Wall-clock time of the step, without the evaluation and the checkpoint after it. For a step that a resumed run takes again, without what an earlier process did.',
     rollouts_seconds: 'Sampling; in asynchronous runs, waiting for it. Null if all rollouts of the step were on file from an earlier process.',
-    forward_seconds: 'Forward passes.',
+    forward_seconds: 'Forward passes, the log-probs of a teacher included.',
+    teacher_seconds: "Waiting for the teacher's log-probs; a part of `forward_seconds`. Only with algorithm.teacher.",
     backward_seconds: 'Backward passes.',
     update_seconds: 'Optimiser steps.',
     publish_seconds: 'Publishing: saving, checking, loading and probing the adapter, then switching.',

@@ -15,7 +15,7 @@ const ROLLOUTS = [
 ];
 const penaltiesOf = async (kl: object, rest: object = {}, rollouts = ROLLOUTS, backend = new StillBackend()) => {
   const { algorithm } = someConfig({ algorithm: { kl: { coefficient: 0.1, placement: 'reward', ...kl }, ...rest } });
-  const penalties = await rewardPenalties(rollouts, algorithm, passOver(backend));
+  const penalties = await rewardPenalties(rollouts, algorithm, { pass: passOver(backend) });
   return { penalties, forwarded: backend.forwarded.length };
 };
 const close = (...values: readonly number[]) => values.map((value) => expect.closeTo(value, 6));
