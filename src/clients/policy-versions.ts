@@ -11,11 +11,19 @@ import { PolicyReplicas } from './policy-replicas.ts';
 export class PolicyVersions {
   /** The replicas that serve these versions. */
   readonly replicas = new PolicyReplicas();
+  /** A generation goes on under new weights when a version is published: each begins with the current version, and the server says which one sampled which token. */
+  readonly isInFlight: boolean;
   #current: PolicyRef;
+  /** By the names under which they were published. */
+  readonly #named = new Map<string, number>();
+  #pause: PromiseWithResolvers<void> | null = null;
   readonly #held = new Map<number, { leases: number; readonly drained: PromiseWithResolvers<void> }>();
 
-  constructor(initial: PolicyRef) {
+  /** @param options `isInFlight`: false by default */
+  constructor(initial: PolicyRef, { isInFlight = false } = {}) {
     this.#current = initial;
+    this.isInFlight = isInFlight;
+    this.#named.set(initial.model, initial.version);
   }
 
   current(): PolicyRef {
@@ -55,7 +63,36 @@ export class PolicyVersions {
       );
     }
     if (replicas !== undefined) this.replicas.place(next.model, replicas);
+    this.#named.set(next.model, next.version);
     this.#current = next;
+  }
+
+  /** The version that is or was published under this name; null if none was. */
+  versionNamed(model: string): number | null {
+    return this.#named.get(model) ?? null;
+  }
+
+  /** True while a lease, or a generation in flight, holds the version. */
+  isHeld(version: number): boolean {
+    return this.#held.has(version);
+  }
+
+  /** Generations that begin in flight wait until this is disposed. At most one at a time. */
+  pause(): Disposable {
+    const pause = Promise.withResolvers<void>();
+    this.#pause = pause;
+    return {
+      [Symbol.dispose]: () => {
+        this.#pause = null;
+        pause.resolve();
+      },
+    };
+  }
+
+  /** Pins the current version for a generation in flight, after any pause. Rejects with CancelledError when the signal aborts. */
+  async acquireInFlight(signal: AbortSignal): Promise<{ ref: PolicyRef; release(): void }> {
+    while (this.#pause !== null) await untilAborted(this.#pause.promise, signal, () => cancelled(signal, 'Stopped while new weights were loaded'));
+    return this.acquire();
   }
 
   /**

@@ -1,13 +1,15 @@
 /**
- * Generations whose prompt holds images, over vLLM's `/inference/v1/generate`: one placeholder for each image on the wire, the bytes as data URLs, each image once
+ * Generations over vLLM's `/inference/v1/generate`, for prompts with images and for weights that change meanwhile: one placeholder for each image on the wire, the bytes as data URLs, each image once
  * per server. The route answers 200 to many wrong requests, so every answer is compared with the request: the prompt token by token, the places of the images.
  */
 import { ConfigError, PolicyError, PrefixBreakError } from '../core/errors.ts';
 import type { ImageStore, PlacedImage } from '../core/message.ts';
 import { type VllmGeneration, VllmGenerationShape } from '../schemas/vllm.ts';
 import type { ImageTokenRules, PolicyRef, TokenSample } from './policy-client.ts';
+import type { PolicyVersions } from './policy-versions.ts';
 import type { SentImages } from './sent-images.ts';
 import { type CompletionContext, parseAnswer, readChoice, withoutEcho } from './vllm-tokens-wire.ts';
+import { sampledVersions } from './vllm-weight-versions.ts';
 
 export const GENERATE_PATH = '/inference/v1/generate';
 
@@ -79,7 +81,8 @@ export async function contentParts(
 
 /** The body of a request. */
 export function generationBody(fields: Readonly<Record<string, unknown>>, parts: readonly unknown[], prompt: CompactPrompt): string {
-  return `${JSON.stringify({ ...fields, content_parts: parts }).slice(0, -1)},"token_ids":[${prompt.digits}]}`;
+  const shown = parts.length === 0 ? fields : { ...fields, content_parts: parts };
+  return `${JSON.stringify(shown).slice(0, -1)},"token_ids":[${prompt.digits}]}`;
 }
 
 /** True for the answer that the server no longer has an image that was named without its bytes. */
@@ -87,9 +90,14 @@ export function isCacheMiss(error: unknown): boolean {
   return error instanceof PolicyError && error.status === 400 && /cache miss/i.test(error.message);
 }
 
+/** `versions` are those of a policy in flight, whose answer must say which weights sampled which token. */
+export interface GenerationContext extends CompletionContext {
+  readonly versions?: Pick<PolicyVersions, 'versionNamed'>;
+}
+
 /** Reads and checks one generation. Throws PrefixBreakError if the server saw another prompt or other images, PolicyError for an answer that cannot be correct. */
-export function readGeneration(body: Buffer, images: readonly PlacedImage[], context: CompletionContext): TokenSample {
-  const { where, prompt, prompted } = context;
+export function readGeneration(body: Buffer, images: readonly PlacedImage[], context: GenerationContext): TokenSample {
+  const { where, prompt, prompted, versions } = context;
   const { text: json, isEcho } = withoutEcho(body, prompted.digits);
   const answer = parseAnswer(json, VllmGenerationShape, where);
   const places = answer.mm_placeholders?.image ?? [];
@@ -101,7 +109,9 @@ export function readGeneration(body: Buffer, images: readonly PlacedImage[], con
     );
   }
   if (!isEcho) throw new PrefixBreakError(otherPrompt(answer.prompt_token_ids, prompt, where));
-  return readChoice(completionOf(answer), context);
+  const sample = readChoice(completionOf(answer), context);
+  if (versions === undefined) return sample;
+  return { ...sample, versions: sampledVersions(answer.choices[0]!.weight_versions, sample.ids.length, { versions, where }) };
 }
 
 /** Throws PolicyError for more images than the server takes; it would refuse them after reading them all. */
@@ -128,7 +138,11 @@ function completionOf({ choices, usage }: VllmGeneration) {
       {
         text,
         token_ids,
-        logprobs: { tokens: content.map(({ token }) => token), token_logprobs: content.map(({ logprob }) => logprob) },
+        logprobs: {
+          tokens: content.map(({ token }) => token),
+          token_logprobs: content.map(({ logprob }) => logprob),
+          top_logprobs: content.map(({ top_logprobs: top = [] }) => Object.fromEntries(top.map(({ token, logprob }) => [token, logprob]))),
+        },
         finish_reason,
         ...(stop_reason === undefined ? {} : { stop_reason }),
       },

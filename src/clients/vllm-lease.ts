@@ -1,12 +1,14 @@
 /**
  * One trajectory of a vLLM policy under one version: renders, samples, and goes on at another replica if its own is down. Prompts with images go over vLLM's
- * generate route, all others over completions.
+ * generate route, all others over completions. In flight, each generation begins under the version that is then current, and goes over the generate route, which
+ * says which weights sampled which token.
  */
 import { ConfigError, PolicyError, type VfError } from '../core/errors.ts';
 import type { ImageStore, Message, PlacedImage, RenderedTokens } from '../core/message.ts';
 import type { Random } from '../core/random.ts';
 import type { EncodedText, PolicyTokenizer } from '../tokenizer/policy-tokenizer.ts';
 import type { GenerateRequest, ImageTokenRules, PolicyRef, RenderNextOptions, RenderOptions, TokenLease, TokenSample } from './policy-client.ts';
+import type { PolicyVersions } from './policy-versions.ts';
 import type { ReplicaChoice } from './replica-choice.ts';
 import {
   assertFewImages,
@@ -16,10 +18,11 @@ import {
   generationBody,
   generationFields,
   isCacheMiss,
+  type GenerationContext,
   readGeneration,
 } from './vllm-images.ts';
-import type { VllmCall, VllmServer } from './vllm-server.ts';
-import { type CompletionContext, completionFields, PromptBytes, readCompletion, windowError } from './vllm-tokens-wire.ts';
+import type { VllmServer } from './vllm-server.ts';
+import { completionFields, PromptBytes, readCompletion, windowError } from './vllm-tokens-wire.ts';
 
 export interface VllmLeaseOptions {
   /** The server on which the trajectory begins. */
@@ -27,6 +30,8 @@ export interface VllmLeaseOptions {
   readonly places: ReplicaChoice;
   readonly tokenizerAt: (server: VllmServer) => PolicyTokenizer;
   readonly version: { readonly ref: PolicyRef; release(): void };
+  /** The versions of a policy in flight, and the replicas that have one of them. @default all of the trajectory is of one version */
+  readonly inFlight?: { readonly versions: PolicyVersions; readonly placesOf: (model: string) => ReplicaChoice };
   /** Source of the generations' seeds; null sends none. */
   readonly random: Random | null;
   /** Lets a router in front of replicas send a whole trajectory to one of them. */
@@ -46,8 +51,10 @@ export class VllmLease implements TokenLease {
   readonly #options: VllmLeaseOptions;
   #server: VllmServer;
   #tokenizer: PolicyTokenizer;
+  /** Those of the version that samples. */
+  #places: ReplicaChoice;
   readonly #prompt = new PromptBytes();
-  readonly #compact = new CompactPrompt();
+  #compact = new CompactPrompt();
   /** The token that ends a turn in the chat template; sent as a stop token, because the server may not use it. Null sends none. */
   #closingToken: number | null = null;
   #isGenerating = false;
@@ -57,6 +64,7 @@ export class VllmLease implements TokenLease {
     this.#options = options;
     this.policy = options.version.ref;
     this.#server = options.server;
+    this.#places = options.places;
     this.#tokenizer = options.tokenizerAt(options.server);
     options.server.leases += 1;
   }
@@ -104,7 +112,6 @@ export class VllmLease implements TokenLease {
 
   /** Calls at this lease's replica; if that is down, at the others that have the version, one after the other. */
   async #anywhere<T>(call: () => Promise<T>): Promise<T> {
-    const { places } = this.#options;
     const tried = new Set<VllmServer>();
     for (;;) {
       const server = this.#server;
@@ -112,7 +119,7 @@ export class VllmLease implements TokenLease {
         return await call();
       } catch (error) {
         tried.add(server);
-        const next = places.after(server, error, tried);
+        const next = this.#places.after(server, error, tried);
         if (next === null || this.#isReleased) throw error;
         this.#moveTo(next);
       }
@@ -127,34 +134,29 @@ export class VllmLease implements TokenLease {
   }
 
   async #generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
-    const { places, session, random, maxModelLen, vocabularySize, imageTokens } = this.#options;
+    const { random, maxModelLen, vocabularySize, imageTokens, inFlight } = this.#options;
     const { prompt, stop, signal, likeliest = 0, cut = false, images = [] } = request;
     this.#prompt.extendTo(prompt, cut);
-    if (images.length > 0) {
-      assertFewImages(images, imageTokens);
-      this.#compact.extendTo(prompt, images);
-    }
+    assertFewImages(images, imageTokens);
+    const isCompact = images.length > 0 || inFlight !== undefined;
+    if (cut) this.#compact = new CompactPrompt();
+    if (isCompact) this.#compact.extendTo(prompt, images);
     const maxNewTokens = this.#maxNewTokens(request);
-    const fields = {
-      ...completionFields(this.policy, { ...request, maxNewTokens }),
-      ...(this.#closingToken === null ? {} : { stop_token_ids: [this.#closingToken] }),
-    };
     const { seed = random?.uint32(), mustSeed = false } = request;
-    const seeded = random === null && !mustSeed ? fields : { ...fields, seed };
+    const fieldsOf = (policy: PolicyRef) => ({
+      ...completionFields(policy, { ...request, maxNewTokens }),
+      ...(this.#closingToken === null ? {} : { stop_token_ids: [this.#closingToken] }),
+      ...(random === null && !mustSeed ? {} : { seed }),
+    });
     const context = { prompt, prompted: this.#prompt, stop, maxNewTokens, vocabularySize, likeliest };
-    const headers = { 'x-session-id': session };
-    const attempt = (server: VllmServer) => {
-      const onAbandoned = () => places.abandon(server);
-      const mayRetry = (error: VfError) => !places.isBetterElsewhere(server, error);
-      return { headers, signal, mayRetry, onAbandoned };
-    };
-    const body = images.length === 0 ? this.#prompt.body(seeded) : null;
+    const body = isCompact ? null : this.#prompt.body(fieldsOf(this.policy));
     const generation = () => {
       const server = this.#server;
       const call = () => {
-        if (body === null) return this.#generateWithImages(server, { fields: seeded, images, context }, attempt(server));
+        if (inFlight !== undefined) return this.#generateInFlight(server, { fieldsOf, images, context, signal, ...inFlight });
+        if (body === null) return this.#generateCompact(server, { policy: this.policy, fields: fieldsOf(this.policy), images, context, signal });
         const read = (answer: Buffer) => readCompletion(answer, { ...context, where: server.where('/v1/completions') });
-        return server.call({ path: '/v1/completions', body, read, ...attempt(server) });
+        return server.call({ path: '/v1/completions', body, read, ...this.#attempt(server, signal) });
       };
       return server.generations.run(call, signal);
     };
@@ -163,18 +165,38 @@ export class VllmLease implements TokenLease {
     });
   }
 
+  /** The options that all attempts at a generation share. */
+  #attempt(server: VllmServer, signal: AbortSignal) {
+    const places = this.#places;
+    const onAbandoned = () => places.abandon(server);
+    const mayRetry = (error: VfError) => !places.isBetterElsewhere(server, error);
+    return { headers: { 'x-session-id': this.#options.session }, signal, mayRetry, onAbandoned };
+  }
+
+  /** Under the version that is current now; its weights may change before the answer is there. */
+  async #generateInFlight(server: VllmServer, { fieldsOf, versions, placesOf, context, ...asked }: GenerationInFlight): Promise<TokenSample> {
+    const held = await versions.acquireInFlight(asked.signal);
+    const { ref } = held;
+    try {
+      this.#places = placesOf(ref.model);
+      return await this.#generateCompact(server, { ...asked, policy: ref, fields: fieldsOf(ref), context: { ...context, versions } });
+    } finally {
+      held.release();
+    }
+  }
+
   /** Names the images that the server has, and sends them all again if it has forgotten one. */
-  async #generateWithImages(server: VllmServer, { fields, images, context }: PicturedRequest, attempt: Attempt): Promise<TokenSample> {
+  async #generateCompact(server: VllmServer, { policy, fields, images, context, signal }: CompactRequest): Promise<TokenSample> {
     const { images: store } = this.#options;
     const where = server.where(GENERATE_PATH);
     const send = async () => {
       const parts = await contentParts(images, { sent: server.images, store });
-      const body = generationBody(generationFields(fields, this.policy), parts, this.#compact);
+      const body = generationBody(generationFields(fields, policy), parts, this.#compact);
       const sample = await server.call({
         path: GENERATE_PATH,
         body,
         read: (answer) => readGeneration(answer, images, { ...context, where }),
-        ...attempt,
+        ...this.#attempt(server, signal),
       });
       server.images.add(images);
       return sample;
@@ -211,11 +233,16 @@ export class VllmLease implements TokenLease {
   }
 }
 
-interface PicturedRequest {
+interface CompactRequest {
+  readonly policy: PolicyRef;
   readonly fields: Readonly<Record<string, unknown>>;
   readonly images: readonly PlacedImage[];
-  readonly context: Omit<CompletionContext, 'where'>;
+  readonly context: Omit<GenerationContext, 'where'>;
+  readonly signal: AbortSignal;
 }
 
-/** The options that all attempts at a generation share. */
-type Attempt = Pick<VllmCall<TokenSample>, 'headers' | 'signal' | 'mayRetry' | 'onAbandoned'>;
+interface GenerationInFlight extends Omit<CompactRequest, 'policy' | 'fields'> {
+  readonly fieldsOf: (policy: PolicyRef) => Readonly<Record<string, unknown>>;
+  readonly versions: PolicyVersions;
+  readonly placesOf: (model: string) => ReplicaChoice;
+}

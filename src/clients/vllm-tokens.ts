@@ -6,7 +6,7 @@ import { CancelledError, ConfigError, PolicyError } from '../core/errors.ts';
 import type { ImageStore } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import type { PolicyTokenizer } from '../tokenizer/policy-tokenizer.ts';
-import type { PolicyCapabilities, PolicyClient, PolicyLease } from './policy-client.ts';
+import type { PolicyCapabilities, PolicyClient, PolicyLease, PolicyRef } from './policy-client.ts';
 import type { PolicyVersions } from './policy-versions.ts';
 import { ReplicaChoice } from './replica-choice.ts';
 import { VllmLease } from './vllm-lease.ts';
@@ -61,6 +61,8 @@ export class VllmTokensClient implements PolicyClient {
   readonly #images: ImageStore | null;
   readonly #vocabularySize: number | null;
   readonly #closed = new AbortController();
+  /** The name of the base, whose tokenizer all versions have. */
+  readonly #base: string;
   #leases = 0;
   #controlTokens = 0;
 
@@ -86,6 +88,7 @@ export class VllmTokensClient implements PolicyClient {
     this.#tokenizer = tokenizer;
     this.#vllmTokenizer = new VllmTokenizer(tokenizerFacts(capabilities, hasChatTemplate));
     this.#versions = versions;
+    this.#base = versions.current().model;
     this.capabilities = { ...capabilities, kind: 'tokens' };
     this.name = name ?? versions.current().model;
     this.#onControlTokens = onControlTokens ?? (() => {});
@@ -109,16 +112,20 @@ export class VllmTokensClient implements PolicyClient {
   ): Promise<VllmLease> {
     if (signal.aborted) throw new CancelledError('Stopped before a lease was taken', { cause: signal.reason });
     if (this.#closed.signal.aborted) throw new PolicyError('The client is closed');
-    const { replicas } = this.#versions;
+    const { replicas, isInFlight } = this.#versions;
     const { model } = like?.policy ?? this.#versions.current();
-    const places = new ReplicaChoice({ servers: this.#servers, replicas, model });
+    const placesOf = (name: string) => new ReplicaChoice({ servers: this.#servers, replicas, model: name });
+    const places = placesOf(model);
     const server = places.first();
     this.#leases += 1;
-    const version = this.#versions.acquire(like?.policy);
+    const version = isInFlight ? unpinned(like?.policy ?? this.#versions.current()) : this.#versions.acquire(like?.policy);
+    // An old version may leave the server while a trajectory that began under it goes on.
+    const named = isInFlight ? this.#base : model;
     return new VllmLease({
       server,
       places,
-      tokenizerAt: (at) => this.#tokenizer ?? this.#vllmTokenizer.at({ server: at, model, signal: this.#closed.signal }),
+      ...(isInFlight ? { inFlight: { versions: this.#versions, placesOf } } : {}),
+      tokenizerAt: (at) => this.#tokenizer ?? this.#vllmTokenizer.at({ server: at, model: named, signal: this.#closed.signal }),
       version,
       random: this.#sendsSeeds ? random : null,
       session: `vf-${process.pid}-${this.#leases}`,
@@ -137,6 +144,11 @@ export class VllmTokensClient implements PolicyClient {
     this.#closed.abort();
     await Promise.all(this.#servers.map((server) => server.close()));
   }
+}
+
+/** Each generation pins the version that is current when it begins. */
+function unpinned(ref: PolicyRef) {
+  return { ref, release: () => {} };
 }
 
 function tokenizerFacts(

@@ -5,6 +5,7 @@
 import type { SegmentKind } from './environment.ts';
 import { NumericPolicyError } from './errors.ts';
 import type { PlacedImage } from './message.ts';
+import { joinedSpans, spansBetween, type VersionSpan } from './version-spans.ts';
 
 /** The sampled tokens of one generation. The arrays are parallel. */
 export interface SampledTokens {
@@ -18,6 +19,8 @@ export interface SampledTokens {
   readonly logProbs: Float64Array;
   /** UTF-16 offset in `text + tail` after token i. [T], non-decreasing. */
   readonly textEnds: Int32Array;
+  /** The versions that sampled the tokens, in order, T in all; given by a server that goes on with a generation under new weights. @default one version sampled all */
+  readonly versions?: readonly VersionSpan[];
 }
 
 /** A range of tokens by one author. */
@@ -27,8 +30,10 @@ export interface TokenSegment {
   readonly start: number;
   /** Index after the last token. */
   readonly end: number;
-  /** Version of the policy that sampled it; null if the policy did not write it. */
+  /** Version of the policy that sampled it, the oldest if there are several; null if the policy did not write it. */
   readonly version: number | null;
+  /** The versions that sampled its tokens, in order, if there are several. @default `version` sampled all of them */
+  readonly versions?: readonly VersionSpan[];
 }
 
 export interface CommittedTokens {
@@ -120,6 +125,7 @@ export class TokenBuffer {
    * Appends the sampled tokens through the one that completes the first `keptChars` characters (UTF-16 units of `text`) and drops the rest, including
    * tokens without text after it, such as the end-of-turn token. With `keepsEnd`, all tokens are kept if the whole text is kept. Throws
    * NumericPolicyError if the log-prob of a kept token is not finite, because such a rollout cannot be trained on.
+   * @param version the one that sampled it, unless the sample has versions of its own
    * @param options `keepsEnd`: false by default
    */
   commit(sample: SampledTokens, keptChars: number, version: number, { keepsEnd = false } = {}): CommittedTokens {
@@ -148,10 +154,13 @@ export class TokenBuffer {
     this.#sampledLogProbs = withRoom(this.#sampledLogProbs, this.#sampled + count, (capacity) => new Float64Array(capacity));
     this.#sampledLogProbs.set(sample.logProbs.subarray(from, to), this.#sampled);
     this.#sampled += count;
+    const own = sample.versions === undefined ? [{ version, tokens: count }] : spansBetween(sample.versions, from, to);
     const last = this.#segments.at(-1);
-    if (from > 0 && last?.kind === 'model' && last.end === start && last.version === version)
-      this.#segments.splice(-1, 1, { ...last, end: this.#length });
-    else this.#segments.push({ kind: 'model', start, end: this.#length, version });
+    // A sample is one segment, whichever versions sampled it: texts are paired with segments by their place.
+    if (from > 0 && last?.kind === 'model' && last.end === start) {
+      const before = last.versions ?? [{ version: last.version!, tokens: start - last.start }];
+      this.#segments.splice(-1, 1, modelSegment(last.start, this.#length, [...before, ...own], version));
+    } else this.#segments.push(modelSegment(start, this.#length, own, version));
   }
 
   #grow(count: number): number {
@@ -160,6 +169,12 @@ export class TokenBuffer {
     this.#ids = withRoom(this.#ids, this.#length, (capacity) => new Int32Array(capacity));
     return start;
   }
+}
+
+function modelSegment(start: number, end: number, spans: readonly VersionSpan[], version: number): TokenSegment {
+  const versions = joinedSpans(spans);
+  const oldest = versions.length === 0 ? version : Math.min(...versions.map((span) => span.version));
+  return { kind: 'model', start, end, version: oldest, ...(versions.length > 1 ? { versions } : {}) };
 }
 
 /** Throws NumericPolicyError if the log-prob of one of the tokens [from, to) is not finite, because such a rollout cannot be trained on. */

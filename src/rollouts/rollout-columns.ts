@@ -89,7 +89,10 @@ export function bufferColumns({ ids, mask, logProbs, promptLength, segments, ima
     loss_mask: lossMask,
     logprobs,
     prompt_length: promptLength,
-    segments: segments.map((segment) => ({ ...segment })),
+    segments: segments.map(({ versions, ...segment }) => ({
+      ...segment,
+      ...(versions === undefined ? {} : { versions: versions.map(({ version, tokens: count }) => ({ version, tokens: count })) }),
+    })),
     ...(images.length === 0 ? {} : { images: images.map(imageColumns) }),
   };
 }

@@ -1,6 +1,7 @@
 /** Cuts a sample after its first call, for an agent that takes one call a turn. A stop string would do so too, but it would also end a turn that only mentions the tag. */
 import type { PolicyCapabilities, TokenSample } from '../clients/policy-client.ts';
 import { countThrough } from '../core/token-buffer.ts';
+import { spansBetween } from '../core/version-spans.ts';
 import { endOfFirstCall } from '../core/tool-calls.ts';
 
 /**
@@ -17,7 +18,7 @@ export function untilSecondCall(
   if (end === -1) return sample;
   const kept = callsFrom + end - opening.length;
   const count = countThrough(sample, kept);
-  const { text, tail, ids, logProbs, textEnds, likeliest } = sample;
+  const { text, tail, ids, logProbs, textEnds, likeliest, versions } = sample;
   return {
     ...sample,
     text: text.slice(0, kept),
@@ -26,6 +27,7 @@ export function untilSecondCall(
     logProbs: logProbs.slice(0, count),
     textEnds: textEnds.slice(0, count),
     ...(likeliest === undefined ? {} : { likeliest: likeliest.slice(0, count) }),
+    ...(versions === undefined ? {} : { versions: spansBetween(versions, 0, count) }),
     finish: 'stop',
     stopReason: null,
   };

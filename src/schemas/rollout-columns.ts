@@ -1,5 +1,5 @@
 /** The columns that all records of a rollout share: `results.jsonl`, `tokens.jsonl`, the rollouts of a training run, `asked.jsonl` and exports. */
-import { choice, count, countOrNull, flag, listOf, nullable, number, numberOrNull, object, only, text } from './json-schema.ts';
+import { atLeastOne, choice, count, countOrNull, flag, listOf, nullable, number, numberOrNull, object, only, text } from './json-schema.ts';
 
 export const rolloutColumns = {
   rollout_id: text,
@@ -42,6 +42,11 @@ export const usage = { input_tokens: count, output_tokens: count, cached_tokens:
 
 export const tokenSegment = { kind: text, start: count, end: count, version: countOrNull } as const;
 
+export const segmentVersions = {
+  /** The versions that sampled it, in order, if new weights were published meanwhile; `version` is then the oldest. */
+  versions: listOf(object({ version: count, tokens: atLeastOne })),
+} as const;
+
 export const tokenColumns = {
   /** Prompt and response. [T] */
   token_ids: listOf(count),
@@ -52,7 +57,7 @@ export const tokenColumns = {
   /** Tokens before the first sampled one: `segments[0]` is the prompt. */
   prompt_length: count,
   /** In order and without gaps; `[start, end)` in tokens. `version` is the policy's, null in segments that it did not write. */
-  segments: listOf(object(tokenSegment)),
+  segments: listOf(object(tokenSegment, segmentVersions)),
 } as const;
 
 /** Columns of a message that calls tools, or answers a call. */

@@ -13,6 +13,7 @@ import {
   ownOfBranch,
   placedPicture,
   rolloutColumns,
+  segmentVersions,
   tokenColumns,
   tokenSegment,
 } from './rollout-columns.ts';
@@ -23,7 +24,7 @@ export const RolloutExportSchema = closed(
   {
     ...rolloutColumns,
     ...tokenColumns,
-    segments: listOf(closed(tokenSegment)),
+    segments: listOf(closed(tokenSegment, segmentVersions)),
     schema_version: only(1),
     example_id: textOrNumber,
     reward: number,
@@ -74,6 +75,8 @@ export function exportProblem(rollout: RolloutExport): string | null {
     const stray = mask.slice(segment.start, end).findIndex((b) => b !== bit);
     if (stray >= 0) return `loss_mask[${segment.start + stray}] is ${1 - bit} in a segment of kind ${segment.kind}`;
     if ((segment.version !== null) !== (bit === 1)) return `segments[${i}].version is ${segment.version} for kind ${segment.kind}`;
+    const spans = segment.versions === undefined ? null : versionsProblem(segment.versions, segment);
+    if (spans !== null) return `segments[${i}].${spans}`;
   }
   const lost = (rollout.images ?? []).findIndex(
     ({ offset, length }) => mask.slice(offset, offset + length).some((bit) => bit === 1) || offset + length > ids.length,
@@ -83,6 +86,17 @@ export function exportProblem(rollout: RolloutExport): string | null {
   const prompt = segments[0]?.kind === 'prompt' ? segments[0].end : 0;
   if (prompt !== promptLength) return `prompt_length is ${promptLength} for a prompt of ${prompt} tokens`;
   return turnProblem(rollout, sampledPlaces(mask));
+}
+
+/** As TokenBuffer writes them: only for several versions, of which the segment's own is the oldest. */
+function versionsProblem(
+  versions: readonly { readonly version: number; readonly tokens: number }[],
+  { start, end, version }: { readonly start: number; readonly end: number; readonly version: number | null },
+): string | null {
+  const covered = versions.reduce((sum, { tokens }) => sum + tokens, 0);
+  if (covered !== end - start) return `versions cover ${covered} of ${end - start} tokens`;
+  const oldest = Math.min(...versions.map((span) => span.version));
+  return oldest === version ? null : `version is ${version}, and the oldest of its versions ${oldest}`;
 }
 
 function branchProblem({ branch, parent, branch_count: branches = Infinity }: RolloutExport): string | null {

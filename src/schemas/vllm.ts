@@ -4,7 +4,7 @@
  */
 import type { XStatic } from 'typebox/schema';
 import { isObject } from './is-object.ts';
-import { byName, filledListOf, json, listOf, nullable, number, numberOrNull, object, text, textOrNull, tokenIds } from './json-schema.ts';
+import { byName, count, filledListOf, json, listOf, nullable, number, numberOrNull, object, text, textOrNull, tokenIds } from './json-schema.ts';
 import { schemaCheck, schemaProblem } from './schema-check.ts';
 import { jsonOrNull } from './json-or-null.ts';
 
@@ -36,10 +36,16 @@ const generationChoice = object(
   {
     text,
     token_ids: tokenIds,
-    logprobs: object({ content: listOf(object({ token: text, logprob: numberOrNull })) }),
+    logprobs: object({
+      content: listOf(object({ token: text, logprob: numberOrNull }, { top_logprobs: listOf(object({ token: text, logprob: numberOrNull })) })),
+    }),
     finish_reason: textOrNull,
   },
-  { stop_reason: { type: ['string', 'integer', 'null'] } },
+  {
+    stop_reason: { type: ['string', 'integer', 'null'] },
+    /** The labels of the weights that sampled the tokens [start, end). */
+    weight_versions: nullable(listOf(object({ version: text, start: count, end: count }))),
+  },
 );
 const generationSchema = object(
   { choices: filledListOf(generationChoice) },

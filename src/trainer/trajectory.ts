@@ -3,6 +3,7 @@ import { RewardError, TrainingError } from '../core/errors.ts';
 import type { Fork } from '../agents/fork.ts';
 import type { PlacedImage } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
+import type { TokenSegment } from '../core/token-buffer.ts';
 import { ONLY_ROLE, reasonOf } from '../rollouts/rollout-columns.ts';
 import { type Rollout, type RolloutError, type RolloutFacts, UNPLAYED } from '../rollouts/rollout.ts';
 import { turnsOfGenerations } from '../rollouts/turns-of-generations.ts';
@@ -177,6 +178,8 @@ export function paidReward({ metrics }: Pick<Trajectory, 'metrics'>): number | u
   return (metrics as { readonly [PAID]?: number })[PAID];
 }
 
+const isModel = ({ kind }: TokenSegment) => kind === 'model';
+
 type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'versions' | 'images' | 'branches'> & {
   readonly version: number;
   readonly logProbs: Float64Array;
@@ -195,10 +198,11 @@ function sampledTokens({ branches, segments: written, policy: { version: leased 
   for (const { tokens, parent, fork, segments, role, reward, endsLast } of parts) {
     ids.set(tokens.ids, start);
     const everyLogProb = tokens.logProbs;
-    for (const { start: from, end, version } of tokens.segments.filter(({ kind }) => kind === 'model')) {
+    for (const { start: from, end, version, versions: spans = [{ version, tokens: end - from }] } of tokens.segments.filter(isModel)) {
+      let filled = next;
+      for (const span of spans) versions.fill(span.version ?? leased, filled, (filled += span.tokens));
       for (let at = from; at < end; at++, next++) {
         targets[next] = start + at;
-        versions[next] = version ?? leased;
         logProbs[next] = everyLogProb[at]!;
       }
     }

@@ -47,4 +47,33 @@ describe('PolicyVersions', () => {
     await expect(waiting).rejects.toThrow(CancelledError);
     held.release();
   });
+
+  it('knows every version by the names under which it was published', () => {
+    const versions = new PolicyVersions({ version: 0, model: 'base' });
+    versions.advance({ version: 0, model: 'run-v0' });
+    versions.advance({ version: 3, model: 'run-v3' });
+    expect(['base', 'run-v0', 'run-v3', 'run-v2'].map((name) => versions.versionNamed(name))).toEqual([0, 0, 3, null]);
+  });
+
+  it('lets a generation in flight wait for new weights and then pins them', async () => {
+    const versions = new PolicyVersions({ version: 0, model: 'base' }, { isInFlight: true });
+    const pause = versions.pause();
+    const waiting = versions.acquireInFlight(signal);
+    versions.advance({ version: 1, model: 'run-v1' });
+    expect(versions.isHeld(1)).toBe(false);
+    pause[Symbol.dispose]();
+    const held = await waiting;
+    expect([held.ref.version, versions.isHeld(1)]).toEqual([1, true]);
+    held.release();
+    expect(versions.isHeld(1)).toBe(false);
+  });
+
+  it('stops waiting for new weights when the signal aborts', async () => {
+    const versions = new PolicyVersions({ version: 0, model: 'base' }, { isInFlight: true });
+    versions.pause();
+    const stop = new AbortController();
+    const waiting = versions.acquireInFlight(stop.signal);
+    stop.abort();
+    await expect(waiting).rejects.toThrow(CancelledError);
+  });
 });

@@ -77,6 +77,23 @@ describe('TokenBuffer', () => {
     expect(() => prompted().commitEnd(turn, 1, 7)).toThrow(NumericPolicyError);
   });
 
+  it('keeps the versions that sampled a turn in its segment, cut where the text is cut, and with its end', () => {
+    const spans = [
+      { version: 4, tokens: 2 },
+      { version: 5, tokens: 2 },
+    ];
+    const mixed = { ...sample(['a', 'b', 'c', '']), versions: spans };
+    const whole = prompted();
+    const { tokens } = whole.commit(mixed, 3, 4);
+    expect(whole.segments.at(-1)).toEqual({ kind: 'model', start: 3, end: 6, version: 4, versions: [spans[0], { version: 5, tokens: 1 }] });
+    whole.commitEnd(mixed, tokens, 4);
+    expect(whole.segments).toHaveLength(2);
+    expect(whole.segments.at(-1)).toEqual({ kind: 'model', start: 3, end: 7, version: 4, versions: spans });
+    const cut = prompted();
+    cut.commit(mixed, 2, 9);
+    expect(cut.segments.at(-1)).toEqual({ kind: 'model', start: 3, end: 5, version: 4 });
+  });
+
   it('keeps no token of an empty text', () => {
     expect(prompted().commit(sample(['']), 0, 0)).toMatchObject({ tokens: 0, overhang: '' });
   });

@@ -69,4 +69,18 @@ describe('exportProblem', () => {
     const images = shown.images!.map((placed) => ({ ...placed, ...change }));
     expect(exportProblem({ ...shown, images })).toBe('images[0] is not in the tokens that the policy was given');
   });
+
+  it('finds versions within a segment that miss tokens or a version that is not the oldest of them', () => {
+    const shown = rollout();
+    const at = shown.segments.findIndex(({ kind }) => kind === 'model');
+    const { start, end } = shown.segments[at]!;
+    const withVersions = (version: number, ...tokens: readonly number[]) => {
+      const versions = tokens.map((count, i) => ({ version: i, tokens: count }));
+      return exportProblem({ ...shown, segments: shown.segments.map((each, i) => (i === at ? { ...each, version, versions } : each)) });
+    };
+    expect(end - start).toBe(2);
+    expect(withVersions(0, 1, 1)).toBeNull();
+    expect(withVersions(0, 1, 2)).toBe(`segments[${at}].versions cover 3 of 2 tokens`);
+    expect(withVersions(1, 1, 1)).toBe(`segments[${at}].version is 1, and the oldest of its versions 0`);
+  });
 });

@@ -83,6 +83,22 @@ describe('trajectoryOf', () => {
     expect([...t.versions!]).toEqual([5, 5, 4]);
   });
 
+  it('gives the version of each token of a turn that went on under new weights', async () => {
+    const rollout = await played({ turns: ['stop;'] });
+    const tokens = new TokenBuffer();
+    tokens.appendGiven('prompt', Int32Array.of(1, 2));
+    const sample = { text: 'abc', tail: '', ids: Int32Array.of(7, 8, 9), logProbs: Float64Array.of(-1, -2, -3), textEnds: Int32Array.of(1, 2, 3) };
+    const versions = [
+      { version: 4, tokens: 1 },
+      { version: 6, tokens: 2 },
+    ];
+    tokens.commit({ ...sample, versions }, 3, 4);
+    const t = trajectoryOf({ ...rollout, branches: [{ ...rollout.branches[0]!, tokens }] });
+    expect(t.policy.version).toBe(4);
+    expect([...t.versions!]).toEqual([4, 6, 6]);
+    expect([...t.logProbs]).toEqual([-1, -2, -3]);
+  });
+
   it('keeps a failed rollout without a reward, with the reason for its failure', async () => {
     const failing = new CountingEnv({
       onStep: () => {

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { demonstrationRow, type ExportCounts, type ExportOptions, unselectedIds } from '../../evaluate/export-run.ts';
+import { joinedSpans, type VersionSpan } from '../../core/version-spans.ts';
 import { runNameIn } from '../../files/run-name-in.ts';
 import { readTomlSync } from '../../files/toml-text.ts';
 import { imageColumns, roleAndTask } from '../../rollouts/rollout-columns.ts';
@@ -184,15 +185,23 @@ function exportOf(
   };
 }
 
-/** The prompt, then text of one version and text of the environment, in turn. */
+/** The prompt, then text of the policy and text of the environment, in turn. */
 function segmentsOf(promptLength: number, versionOf: readonly (number | null)[]): RolloutExport['segments'] {
-  const segments: { kind: string; start: number; end: number; version: number | null }[] = [];
-  if (promptLength > 0) segments.push({ kind: 'prompt', start: 0, end: promptLength, version: null });
-  for (let at = promptLength; at < versionOf.length; at++) {
-    const version = versionOf[at]!;
-    const last = segments.at(-1);
-    if (last !== undefined && last.kind !== 'prompt' && last.version === version) last.end = at + 1;
-    else segments.push({ kind: version === null ? 'observation' : 'model', start: at, end: at + 1, version });
+  const segments: RolloutExport['segments'] = promptLength > 0 ? [{ kind: 'prompt', start: 0, end: promptLength, version: null }] : [];
+  for (let start = promptLength, end = start; start < versionOf.length; start = end) {
+    const isModel = versionOf[start] !== null;
+    while (end < versionOf.length && (versionOf[end] !== null) === isModel) end++;
+    if (!isModel) segments.push({ kind: 'observation', start, end, version: null });
+    else segments.push({ kind: 'model', start, end, ...versionsOf(versionOf.slice(start, end) as readonly number[]) });
   }
   return segments;
+}
+
+/** The oldest, and all of them in order if there are several. */
+function versionsOf(each: readonly number[]): { readonly version: number; readonly versions?: VersionSpan[] } {
+  const versions = joinedSpans(each.map((version) => ({ version, tokens: 1 })));
+  return {
+    version: versions.reduce((oldest, { version }) => Math.min(oldest, version), Infinity),
+    ...(versions.length > 1 ? { versions: [...versions] } : {}),
+  };
 }

@@ -14,6 +14,7 @@ import {
   ownOfBranch,
   rolloutColumns,
   tokenColumns,
+  segmentVersions,
   tokenSegment,
 } from '../rollout-columns.ts';
 import { anySampling } from '../sampling-columns.ts';
@@ -38,7 +39,7 @@ const servedBranch = closed(
   { ...branchFacts },
   {
     ...tokenColumns,
-    segments: listOf(closed(tokenSegment)),
+    segments: listOf(closed(tokenSegment, segmentVersions)),
     ...optionalTokenColumns,
     ...turnColumns,
     ...ownOfBranch,
@@ -63,7 +64,7 @@ export const ServedRolloutSchema = closed(
   },
   {
     ...tokenColumns,
-    segments: listOf(closed(tokenSegment)),
+    segments: listOf(closed(tokenSegment, segmentVersions)),
     /** The prompt, then everything that followed. */
     messages: listOf(wireMessageSchema),
     ...optionalColumns,
