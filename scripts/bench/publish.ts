@@ -13,7 +13,7 @@ import { mkdir, open, rename } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import type { AdapterDescription, AdapterManifest } from '../../src/trainer/gradient-backend.ts';
+import type { AdapterDescription, AdapterFiles } from '../../src/trainer/gradient-backend.ts';
 import { checkAdapter } from '../../src/trainer/publisher/check-adapter.ts';
 import { loraServer } from '../../test/loopback/lora-server.ts';
 import { peftConfig, writeAdapter } from '../../test/trainer/publisher/adapter-files.ts';
@@ -110,7 +110,7 @@ async function large(dtype: 'F32' | 'BF16'): Promise<Measurement[]> {
 }
 
 /** Saves as a backend does: complete and durable, or not at all. */
-async function save(directory: string, weights: Buffer): Promise<AdapterManifest> {
+async function save(directory: string, weights: Buffer): Promise<AdapterFiles> {
   const unfinished = `${directory}.unfinished`;
   await mkdir(unfinished);
   const files = { 'adapter_config.json': Buffer.from(JSON.stringify(peftConfig(QWEN3_4B))), 'adapter_model.safetensors': weights };
@@ -125,5 +125,5 @@ async function save(directory: string, weights: Buffer): Promise<AdapterManifest
     bytes: bytes.length,
     sha256: createHash('sha256').update(bytes).digest('hex'),
   }));
-  return { directory, rank: QWEN3_4B.rank, alpha: QWEN3_4B.alpha, files: listed };
+  return { kind: 'files', directory, rank: QWEN3_4B.rank, alpha: QWEN3_4B.alpha, files: listed };
 }

@@ -21,7 +21,7 @@ export interface GpuCheckOptions {
 export function checkGpus(config: TrainingConfig, { cards, contextTokens, variables }: GpuCheckOptions): Finding[] {
   const { kind, devices } = config.backend;
   const device = devices?.[0] ?? config.backend.device;
-  if (kind === 'embedded' || device === 'cpu' || device === 'mps' || (cards === null && device === 'auto')) return [];
+  if (kind !== 'torch' || device === 'cpu' || device === 'mps' || (cards === null && device === 'auto')) return [];
   const needs = gpuNeeds(config, { cards: cards ?? [], contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });
   if ('why' in needs) {
     const remedy = 'name fewer devices or replicas, or make more GPUs visible (CUDA_VISIBLE_DEVICES)';
@@ -52,7 +52,7 @@ export function shareBeside(config: TrainingConfig, { cards, contextTokens, vari
 /** The table of `vf-doctor --memory`. Throws ConfigError if the run does not fit, or if its needs are unknown. */
 export function memoryTable(config: TrainingConfig, { cards, contextTokens, variables, gpuPrice = null }: GpuCheckOptions): string {
   const { kind, device, devices } = config.backend;
-  if (kind === 'embedded' || (devices ?? [device]).includes('cpu')) throw new ConfigError('This run uses no GPU.');
+  if (kind !== 'torch' || (devices ?? [device]).includes('cpu')) throw new ConfigError('This run uses no GPU.');
   const needs = gpuNeeds(config, { cards: cards ?? [], contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });
   if ('why' in needs) {
     const others = needs.lacksCards || (cards ?? []).length === 0 ? ' To plan for other GPUs: --gpus 80 or --gpus 80,80 (GiB each).' : '';

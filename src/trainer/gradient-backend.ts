@@ -61,7 +61,7 @@ export interface BackendCapabilities {
   /** Human-readable: versions, device. */
   readonly description: string;
   readonly device: string;
-  /** Type of the frozen base: `float32` or `bfloat16`. The adapter and Adam are always float32. */
+  /** Type of the frozen base: `float32`, `bfloat16`, or `unknown` at a service. The adapter and Adam are always float32. */
   readonly dtype: string;
   /** True if `backward` accepts dEntropy. */
   readonly entropyGradient: boolean;
@@ -92,14 +92,29 @@ export interface AdaptedModule {
 export interface OptimStepResult {
   /** Steps taken since the adapter was created; skipped steps do not count. */
   readonly step: number;
-  /** Norm of the accumulated gradient before clipping; NaN or Infinity if it was not finite. */
+  /** Norm of the accumulated gradient before clipping; NaN or Infinity if it was not finite, NaN also if a remote service does not say it. */
   readonly gradNorm: number;
   /** The gradient held NaN or an infinity: it was discarded and no weight changed. */
   readonly skipped: boolean;
 }
 
+/** What `saveAdapter` has written. */
+export type AdapterManifest = AdapterFiles | RemoteAdapter;
+
+/** An adapter that stays at a training service, and a directory that says where. */
+export interface RemoteAdapter {
+  readonly kind: 'remote';
+  /** Absolute. */
+  readonly directory: string;
+  /** By which the service samples from it: a `tinker://` path. */
+  readonly reference: string;
+  readonly rank: number;
+  readonly alpha: number;
+}
+
 /** A PEFT directory on disk: adapter_config.json and adapter_model.safetensors. */
-export interface AdapterManifest {
+export interface AdapterFiles {
+  readonly kind: 'files';
   /** Absolute. */
   readonly directory: string;
   readonly rank: number;
@@ -127,16 +142,19 @@ export interface GradientComputation {
   hold(): Promise<void>;
   /** Returns to the copy that `hold` made, bit for bit; also drops gradient and retained batches. Without a copy it fails with `bad_input`. */
   restore(): Promise<void>;
-  /** True if every number of the adapter and of Adam's moments is finite: a state with another one cannot be loaded. */
+  /** True if every number of the adapter and of Adam's moments is finite where they can be seen: a state with another one cannot be loaded. */
   isFinite(): Promise<boolean>;
-  /** The greatest absolute difference of a weight of the adapter from the copy that `hold` made. Without a copy it fails with `bad_input`. */
-  movement(): Promise<number>;
+  /**
+   * The greatest absolute difference of a weight of the adapter from the copy that `hold` made; null if a remote service does not show weights. Without a copy it fails with
+   * `bad_input`.
+   */
+  movement(): Promise<number | null>;
   close(): Promise<void>;
 }
 
 /** A backend that also keeps its adapter and state in files. */
 export interface GradientBackend extends GradientComputation {
-  /** Writes a PEFT directory: complete and durable once resolved, absent if rejected. `directory` must not exist. */
+  /** Writes a PEFT directory, or one that says where a service keeps the adapter: complete and durable once resolved, absent if rejected. `directory` must not exist. */
   saveAdapter(directory: string): Promise<AdapterManifest>;
   /** Saves adapter, Adam moments, step count and random state, so that training after `loadState` is bit-identical. `directory` must not exist. */
   saveState(directory: string): Promise<void>;

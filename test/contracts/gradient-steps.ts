@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { baseName } from '../../src/engine/adapters/base-name.ts';
+import type { AdapterFiles } from '../../src/trainer/gradient-backend.ts';
 import { largestDifference, readAdapter, someGradient } from './gradient-cases.ts';
 import { ADAM, type GradientSubject, refusal } from './gradient-subject.ts';
 
@@ -73,7 +74,7 @@ export function gradientStepsContract(subject: GradientSubject): void {
       expect((await step(1e-300)).gradNorm).toBeGreaterThan(0);
       expect(await backend.movement()).toBe(0);
       await step(0.01);
-      const moved = await backend.movement();
+      const moved = (await backend.movement())!;
       expect(moved > 0.001 && moved < 0.1).toBe(true);
       await backend.restore();
       await backend.hold();
@@ -94,7 +95,7 @@ export function gradientStepsContract(subject: GradientSubject): void {
 
   describe('saveAdapter, saveState and loadState', () => {
     it('writes what it lists, in shapes of the modules it describes', async () => {
-      const manifest = await subject.backend.saveAdapter(subject.folder());
+      const manifest = (await subject.backend.saveAdapter(subject.folder())) as AdapterFiles;
       expect(readdirSync(manifest.directory).toSorted()).toEqual(manifest.files.map((file) => file.name).toSorted());
       for (const { name: file, bytes, sha256 } of manifest.files) {
         const content = readFileSync(join(manifest.directory, file));

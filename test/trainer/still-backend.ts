@@ -1,6 +1,6 @@
 import type { GradientError } from '../../src/core/errors.ts';
 import type {
-  AdapterManifest,
+  AdapterFiles,
   BackendCapabilities,
   ForwardOptions,
   ForwardResult,
@@ -50,8 +50,8 @@ export class StillBackend implements GradientBackend {
     return 1;
   }
 
-  async saveAdapter(directory: string): Promise<AdapterManifest> {
-    return { directory, rank: 1, alpha: 1, files: [] };
+  async saveAdapter(directory: string): Promise<AdapterFiles> {
+    return { kind: 'files', directory, rank: 1, alpha: 1, files: [] };
   }
 
   async saveState(): Promise<void> {}

@@ -6,7 +6,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CancelledError, GradientError } from '../../src/core/errors.ts';
 import type {
-  AdapterManifest,
+  AdapterFiles,
   BackendCapabilities,
   ForwardOptions,
   ForwardResult,
@@ -114,10 +114,10 @@ export class UnigramBackend implements GradientBackend {
     return Math.max(...[...this.#logits].map((logit, i) => Math.abs(logit - this.#held!.logits[i]!)));
   }
 
-  async saveAdapter(directory: string): Promise<AdapterManifest> {
+  async saveAdapter(directory: string): Promise<AdapterFiles> {
     this.#enter('saveAdapter');
     await write(directory, { logits: [...this.#logits] });
-    return { directory, rank: 1, alpha: 1, files: [] };
+    return { kind: 'files', directory, rank: 1, alpha: 1, files: [] };
   }
 
   async saveState(directory: string): Promise<void> {

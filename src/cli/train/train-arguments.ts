@@ -84,6 +84,12 @@ const TABLES: Readonly<Record<string, (value: unknown, options: TrainValues) => 
   // These override a server in a file.
   launch: () => ({ policy: { base_url: null, api_key_var: null, launch: {}, embedded: null } }),
   embedded: () => ({ policy: { base_url: null, api_key_var: null, launch: null, embedded: {} }, backend: { kind: 'embedded' } }),
+  // The API has no other alpha.
+  tinker: (model) => ({
+    policy: { base_url: null, api_key_var: null, launch: null, embedded: null },
+    backend: { kind: 'tinker', model },
+    lora: { alpha: 32 },
+  }),
   vllmPython: (python) => ({ policy: { base_url: null, api_key_var: null, launch: { python }, embedded: null } }),
   // Only the torch worker needs a Python, regardless of the preset.
   python: (python) => ({ backend: { kind: 'torch', python } }),
@@ -119,6 +125,7 @@ const SERVER_FLAGS: readonly { readonly flags: readonly string[]; readonly what:
   { flags: ['--api-base-url'], what: '-b (a running server)' },
   { flags: ['--launch', '--vllm-python'], what: '--launch (a vLLM started with this run)' },
   { flags: ['--embedded'], what: '--embedded (this process)' },
+  { flags: ['--tinker'], what: '--tinker (a training service)' },
 ];
 
 function assertOneServer(given: readonly string[]): void {

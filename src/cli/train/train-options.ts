@@ -16,7 +16,7 @@ export const TRAIN_OPTIONS = groups({
     name: setting('name', 'name of the run', 'NAME', 'environment and model'),
     outputDir: folder("parent of the run's folder", { letter: 'o', otherwise: 'outputs' }),
   },
-  'Policy server (one of -b, --launch, --embedded, $VF_BASE_URL)': {
+  'Policy server (one of -b, --launch, --embedded, --tinker, $VF_BASE_URL)': {
     apiBaseUrl: texts('a running vLLM server, up to and including /v1; one for each replica, also with commas between them', {
       letter: 'b',
       placeholder: 'URL',
@@ -26,6 +26,9 @@ export const TRAIN_OPTIONS = groups({
     serverModel: setting('serverModel', "the server's name for the base", 'NAME', 'its only model'),
     launch: flag('start vLLM with this run, with the flags it needs'),
     embedded: flag('sample and train in this process: no server, no Python'),
+    tinker: text("sample and train at a service that speaks the Tinker API, on this base of its; -m is a folder with the base's tokenizer", {
+      placeholder: 'NAME',
+    }),
     vllmPython: file('the Python with vLLM; implies --launch', { placeholder: 'PATH' }),
   },
   Sampling: {

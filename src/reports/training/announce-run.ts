@@ -93,7 +93,9 @@ function curveCommands({ logging: { tensorboard, wandb } }: TrainingConfig, dire
   ];
 }
 
-function partsText({ policy, backend }: TrainingConfig): string {
+function partsText({ policy, backend, model }: TrainingConfig): string {
+  if (backend.kind === 'tinker')
+    return `${backend.model ?? model.path} at ${backend.baseUrl === null ? 'the hosted Tinker' : redactUrl(backend.baseUrl)}, which samples and trains`;
   if (policy.embedded !== null && backend.kind === 'embedded')
     return 'the embedded engine, which samples and trains in this process: no server, no Python';
   const trains = backend.kind === 'embedded' ? 'the embedded engine trains' : `PyTorch of ${backend.python} trains`;

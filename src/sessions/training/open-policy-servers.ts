@@ -13,6 +13,7 @@ import { modelFacts } from '../../files/model-facts.ts';
 import { EmbeddedPolicy, logProbsModeFor } from '../policy/embedded-policy.ts';
 import type { OpenTrainingOptions } from './open-training.ts';
 import { reviveInTurn } from './take-turns.ts';
+import { openTinkerService, reviveTinker, type TinkerService } from './tinker-service.ts';
 
 /** Minimum of pending requests at the embedded server, because probes run at the same time as the rollouts. */
 const LEAST_PENDING = 1024;
@@ -25,6 +26,8 @@ export interface PolicyServer extends AsyncDisposable {
   readonly apiKey: string | null;
   /** The server's name for the base; null for its only model. */
   readonly model: string | null;
+  /** The service that samples and trains; absent if a server of adapters samples. */
+  readonly tinker?: TinkerService;
   /** The in-process policy; null if another process samples. */
   readonly embedded: EmbeddedPolicy | null;
   /** Puts a server that shares its GPU with the worker to sleep; null if it never sleeps. */
@@ -42,10 +45,26 @@ export async function openPolicyServers(
   environment: Environment,
   { playsRoles, showsImages }: { readonly playsRoles: boolean; readonly showsImages: boolean },
 ): Promise<PolicyServer> {
+  if (options.config.backend.kind === 'tinker') return tinkerServer(options);
   const { launch, embedded } = options.config.policy;
   const maxModelLen = playsRoles ? null : longestRollout(environment, options.config.model.path);
   if (embedded !== null) return embeddedServers(options, embedded, maxModelLen);
   return launch === null ? remoteServers(options) : launchedServers(options, launch, { maxModelLen, showsImages });
+}
+
+async function tinkerServer(options: OpenTrainingOptions): Promise<PolicyServer> {
+  const tinker = await openTinkerService(options);
+  const { url } = tinker.connection;
+  return {
+    servers: { replicas: [url], revive: (_, signal) => reviveTinker(tinker, signal) },
+    baseUrls: [url],
+    apiKey: null,
+    model: tinker.baseModel,
+    tinker,
+    embedded: null,
+    turns: null,
+    [Symbol.asyncDispose]: () => tinker[Symbol.asyncDispose](),
+  };
 }
 
 async function embeddedServers(

@@ -11,8 +11,8 @@ import { openBackend } from './open-backend.ts';
 import type { OpenTrainingOptions } from './open-training.ts';
 
 /** Tells whether a configuration names no policy server, which is allowed only if nothing is played. */
-export function isUnserved({ policy }: TrainingConfig): boolean {
-  return policy.baseUrl === null && policy.launch === null && policy.embedded === null;
+export function isUnserved({ policy, backend }: TrainingConfig): boolean {
+  return backend.kind !== 'tinker' && policy.baseUrl === null && policy.launch === null && policy.embedded === null;
 }
 
 const REASON = 'This run has no policy server, because it plays nothing';

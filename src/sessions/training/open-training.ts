@@ -34,6 +34,7 @@ import { type EvaluationLabel, evaluatedRows } from '../../reports/training/eval
 import { assertReadsImages, assertWorkerStarts, openBackend } from './open-backend.ts';
 import { openEnvironments } from '../environment/open-environment.ts';
 import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
+import { openTinkerSession } from './open-tinker-session.ts';
 import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } from './open-supervised-training.ts';
 import { recallAsked } from '../roles/recall-asked.ts';
 import { evaluationNotices } from './evaluation-notices.ts';
@@ -193,6 +194,7 @@ async function checkedProbe(
   server: PolicyServer,
   { images, config, warn, signal }: Pick<OpenTrainingOptions, 'config' | 'warn' | 'signal'> & { readonly images: boolean },
 ): Promise<CheckedProbe> {
+  if (server.tinker !== undefined) return { probe: server.tinker.probe, present: server.baseUrls };
   const { probeReplicas } = await import('../../clients/vllm-probe.ts');
   const { baseUrls, apiKey } = server;
   const absent = new Set<string>();
@@ -222,9 +224,10 @@ interface SessionParts {
 }
 
 async function openSession(
-  { config, directory, variables, warn, signal }: OpenTrainingOptions,
+  { config, directory, variables, note, warn, signal }: OpenTrainingOptions,
   { server, probe, name, checkedPrompt, environment }: SessionParts,
 ): Promise<TrainingSession> {
+  if (server.tinker !== undefined) return openTinkerSession({ config, service: server.tinker, name, note, signal });
   const { publish, rollouts, seed } = config;
   const { baseUrls, apiKey } = server;
   const key = apiKey === null ? {} : { apiKey };

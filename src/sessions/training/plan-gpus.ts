@@ -43,7 +43,7 @@ export async function planGpus(config: TrainingConfig, { contextTokens, variable
     backend: { ...config.backend, gradientCheckpointing: checkpointing, maxTokens },
   });
   const isOn = gradientCheckpointing === true;
-  if (kind === 'embedded' || device === 'cpu' || device === 'mps') return { config: resolved(isOn), gpuShare: null, lines: [] };
+  if (kind !== 'torch' || device === 'cpu' || device === 'mps') return { config: resolved(isOn), gpuShare: null, lines: [] };
   const cards = await readGpuCards({ env: variables, signal });
   if (cards === null && device === 'auto') return { config: resolved(isOn), gpuShare: null, lines: [] };
   const careful = resolved(gradientCheckpointing !== false);

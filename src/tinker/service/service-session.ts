@@ -89,6 +89,11 @@ export class ServiceSession implements AsyncDisposable {
     return new ServiceSession(options, answer.session_id);
   }
 
+  /** True if the service does not know the session any more. */
+  get isLost(): boolean {
+    return this.#lost !== null;
+  }
+
   /** Throws the TinkerError with which the session was lost. */
   assertAlive(): void {
     if (this.#lost !== null) throw this.#lost;

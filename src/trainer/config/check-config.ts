@@ -7,6 +7,7 @@ import { isObject } from '../../schemas/is-object.ts';
 import { ALGORITHM_RULES } from './algorithm-rules.ts';
 import { LOGGING_RULES } from './logging-rules.ts';
 import { TEACHER_RULES } from './teacher-rules.ts';
+import { TINKER_RULES } from './tinker-rules.ts';
 import { serverRoot } from '../../core/server-url.ts';
 
 /** Replaces secrets in a recorded configuration. */
@@ -48,8 +49,8 @@ const RULES: readonly ConfigRule[] = [
   {
     key: 'policy.base_url',
     // Supervised steps need none, unless the environment is played to evaluate them.
-    wrong: ({ policy, steps, rollouts_file: file, evaluation }) =>
-      serversNamed(policy).length === 0 && ((steps > 0 && file === null) || evaluation.every > 0),
+    wrong: ({ policy, backend, steps, rollouts_file: file, evaluation }) =>
+      serversNamed(policy).length === 0 && backend.kind !== 'tinker' && ((steps > 0 && file === null) || evaluation.every > 0),
     problem: () => NO_POLICY_SERVER,
   },
   {
@@ -168,6 +169,7 @@ const RULES: readonly ConfigRule[] = [
     problem: ({ policy, backend }) =>
       `backend.threads must equal policy.embedded.threads (${policy.embedded?.threads}), because one engine samples and trains; got ${backend.threads}; leave one of the two out`,
   },
+  ...TINKER_RULES,
   ...ALGORITHM_RULES,
   ...TEACHER_RULES,
   ...LOGGING_RULES,

@@ -22,7 +22,7 @@ import { schemaCheck } from '../../schemas/schema-check.ts';
 import { type TrainingConfig, trainingConfigFromWire, trainingConfigSchema, type TrainingConfigWire } from '../../schemas/training-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { checkConfig } from './check-config.ts';
-import { isObject } from '../../schemas/is-object.ts';
+import { fieldsOf, isObject } from '../../schemas/is-object.ts';
 import { unknownKey } from './unknown-key.ts';
 import { unsetKey } from './unset-key.ts';
 
@@ -188,10 +188,16 @@ function forgetOtherWarmup(
 const SERVERS = ['base_url', 'launch', 'embedded'] as const;
 
 /** Two servers are an error if the user named both; a preset's server is replaced. */
-function forgetServerOfPreset({ policy: before }: Readonly<Record<string, unknown>>, { policy: next }: ConfigLayer['table'], origins: Origins): void {
-  if (!isObject(before) || !isObject(next)) return;
+function forgetServerOfPreset(
+  { policy: before }: Readonly<Record<string, unknown>>,
+  { policy, backend }: ConfigLayer['table'],
+  origins: Origins,
+): void {
+  if (!isObject(before)) return;
+  const next = fieldsOf(policy);
   const named = SERVERS.find((key) => (next[key] ?? null) !== null);
-  if (named === undefined) return;
+  // A training service samples too.
+  if (named === undefined && fieldsOf(backend)['kind'] !== 'tinker') return;
   for (const key of SERVERS) {
     if (key === named || before[key] === undefined || !origins.of(`policy.${key}`).startsWith(PRESET_SOURCE)) continue;
     delete before[key];
@@ -205,8 +211,11 @@ function withWarmupSteps({ optimizer, steps }: TrainingConfigWire): TrainingConf
 }
 
 /** If nothing is played for training, an evaluation needs a server that the user names; without one, the default is no evaluation. */
-function evaluationOf({ evaluation, policy, steps, rollouts_file: file }: TrainingConfigWire, source: string): TrainingConfigWire['evaluation'] {
-  const isServed = SERVERS.some((key) => policy[key] !== null);
+function evaluationOf(
+  { evaluation, policy, backend, steps, rollouts_file: file }: TrainingConfigWire,
+  source: string,
+): TrainingConfigWire['evaluation'] {
+  const isServed = backend.kind === 'tinker' || SERVERS.some((key) => policy[key] !== null);
   const isPlayed = steps > 0 && file === null;
   return !isPlayed && !isServed && source === DEFAULT_ORIGIN ? { ...evaluation, every: 0 } : evaluation;
 }

@@ -23,6 +23,8 @@ interface Updated {
  */
 const LEAST_CHANGE = 2 ** -24;
 
+const NO_GRADIENT: SkipReason = { kind: 'no_gradient', text: 'the gradient is 0 (grad_norm), so every weight stayed as it was' };
+
 /** The reach of a step whose update scales with its rate: α times the change of a weight of B, at the peak of the schedule, in every step. */
 export function reachOf(config: Pick<TrainingConfig, 'optimizer' | 'sft' | 'steps' | 'lora'>, step: number): number {
   const { learningRate } = adamOptions(config, step);
@@ -39,13 +41,15 @@ export async function unmovedReason(
   if (learningRate === 0) return null;
   const isWithout = Math.fround(Math.min(gradNorm, maxGradNorm ?? Infinity)) === 0;
   const movement = await backend.movement();
+  // The weights cannot be seen. The moments of earlier gradients may move them without a gradient, except in the first update.
+  if (movement === null) return gradNorm === 0 && version === 0 ? NO_GRADIENT : null;
   const isLost = movement * reach < LEAST_CHANGE;
   if (movement > 0) {
     // Later, the moments of earlier gradients move the weights. Before, only weight decay does, and that is not learning.
     if (!isLost && (!isWithout || version > 0)) return null;
     await backend.restore();
   }
-  if (gradNorm === 0) return { kind: 'no_gradient', text: 'the gradient is 0 (grad_norm), so every weight stayed as it was' };
+  if (gradNorm === 0) return NO_GRADIENT;
   const clip = maxGradNorm !== null && maxGradNorm < gradNorm ? ` and optimizer.max_grad_norm ${settingNumber(maxGradNorm)}` : '';
   return {
     kind: 'too_small',

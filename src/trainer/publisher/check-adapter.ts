@@ -9,7 +9,7 @@ import { readRegularBytes } from '../../files/regular-file.ts';
 import { CancelledError, PublishError, VfError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
 import { adapterFaultText } from '../../engine/adapters/plain-lora.ts';
-import type { AdapterDescription, AdapterManifest } from '../gradient-backend.ts';
+import type { AdapterDescription, AdapterFiles, AdapterManifest } from '../gradient-backend.ts';
 import { openSafetensors } from '../../files/open-safetensors.ts';
 import { SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
 import { systemText } from '../../files/system-text.ts';
@@ -27,6 +27,8 @@ const ABSENT: Readonly<Record<string, readonly unknown[]>> = { use_rslora: [fals
 
 /** Rejects with a PublishError that says what is wrong with the directory, or with CancelledError. */
 export async function checkAdapter(manifest: AdapterManifest, adapter: AdapterDescription, signal: AbortSignal): Promise<void> {
+  if (manifest.kind === 'remote')
+    throw new PublishError(`The adapter ${manifest.reference} stays at a training service, so that no other server can load it. Sample there too`);
   try {
     signal.throwIfAborted();
     await checkConfig(manifest, adapter);
@@ -49,7 +51,7 @@ function adapterShapes({ rank, modules }: AdapterDescription): Map<string, reado
   );
 }
 
-async function checkConfig({ directory, rank, alpha, files }: AdapterManifest, adapter: AdapterDescription): Promise<void> {
+async function checkConfig({ directory, rank, alpha, files }: AdapterFiles, adapter: AdapterDescription): Promise<void> {
   const path = join(directory, CONFIG);
   if (rank !== adapter.rank || alpha !== adapter.alpha) {
     throw new PublishError(
@@ -90,7 +92,7 @@ function checkFields(path: string, config: Readonly<Record<string, unknown>>, { 
   }
 }
 
-async function checkWeights({ directory, files }: AdapterManifest, adapter: AdapterDescription, signal: AbortSignal): Promise<void> {
+async function checkWeights({ directory, files }: AdapterFiles, adapter: AdapterDescription, signal: AbortSignal): Promise<void> {
   const { file, header } = await openSafetensors(join(directory, WEIGHTS));
   try {
     checkShapes(directory, header.tensors, adapter);
@@ -128,7 +130,7 @@ function checkShapes(directory: string, tensors: readonly TensorEntry[], adapter
 }
 
 /** Every other file of the manifest must exist with the listed size. */
-async function checkOtherFiles({ directory, files }: AdapterManifest): Promise<void> {
+async function checkOtherFiles({ directory, files }: AdapterFiles): Promise<void> {
   for (const { name, bytes } of files) {
     if (name === CONFIG || name === WEIGHTS) continue;
     const { size } = await stat(join(directory, name));
@@ -136,7 +138,7 @@ async function checkOtherFiles({ directory, files }: AdapterManifest): Promise<v
   }
 }
 
-function checkFile(directory: string, files: AdapterManifest['files'], name: string, bytes: number, sha256: string): void {
+function checkFile(directory: string, files: AdapterFiles['files'], name: string, bytes: number, sha256: string): void {
   const listed = files.find((file) => file.name === name);
   if (listed === undefined)
     throw new PublishError(`The manifest of ${directory} does not list ${name}; it lists ${files.map((file) => file.name).join(', ') || 'nothing'}`);

@@ -94,6 +94,19 @@ describe('trainArguments', () => {
     ]);
   });
 
+  it('--tinker samples and trains at a service, with the alpha that all of them have, whatever a file says', () => {
+    expect(tables(parseTrain(words('x --tinker Qwen/Qwen3-8B')))).toEqual([
+      [
+        '--tinker',
+        {
+          policy: { base_url: null, api_key_var: null, launch: null, embedded: null },
+          backend: { kind: 'tinker', model: 'Qwen/Qwen3-8B' },
+          lora: { alpha: 32 },
+        },
+      ],
+    ]);
+  });
+
   it('--embedded samples and trains in this process, whatever a file says', () => {
     expect(tables(parseTrain(words('x --embedded')))).toEqual([
       ['--embedded', { policy: { base_url: null, api_key_var: null, launch: null, embedded: {} }, backend: { kind: 'embedded' } }],
@@ -116,6 +129,7 @@ describe('trainArguments', () => {
     ['x y', /takes one argument, .*, got 2: x y/],
     ['--steps 3', /Name an environment or a TOML file/],
     ['x -b http://a --launch', /Use only one of -b .*, --launch .*, --embedded .*; got -b .* and --launch/],
+    ['x --tinker A --embedded', /got --embedded .* and --tinker/],
     ['x --embedded --vllm-python py', /got --launch .* and --embedded/],
     ['x --launch -k KEY', /-k names the API key of a running server \(-b\); leave it out with --launch/],
     ['x -k KEY --embedded', /leave it out with --embedded/],

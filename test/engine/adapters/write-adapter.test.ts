@@ -44,7 +44,7 @@ describe('writeAdapter', () => {
     expect(readdirSync(directory).toSorted()).toEqual(files.map(({ name }) => name).toSorted());
     const modules = tensors.map(({ path, inputs, outputs }) => ({ path, inFeatures: inputs, outFeatures: outputs }));
     const description = { rank: 3, alpha: 6, baseModel: 'some/base', modules, vocabularySize: config.vocabularySize };
-    await checkAdapter({ directory, rank: 3, alpha: 6, files }, description, new AbortController().signal);
+    await checkAdapter({ kind: 'files', directory, rank: 3, alpha: 6, files }, description, new AbortController().signal);
   });
 
   it('says everything that PEFT would otherwise fill in, and names the base', async () => {

@@ -30,7 +30,7 @@ const PLAIN: Readonly<Record<string, Reply>> = {
 };
 
 /** `reply` answers a request; undefined leaves it to the defaults: a session `s1` and a model `m1`, whose future is `created`. */
-export async function scriptedService(reply: (asked: Asked) => Reply | undefined): Promise<ScriptedService> {
+export async function scriptedService(reply: (asked: Asked) => Reply | Promise<Reply> | undefined): Promise<ScriptedService> {
   const asked: Asked[] = [];
   const server = await loopback(async (request, response) => {
     const chunks: Buffer[] = [];
@@ -45,7 +45,7 @@ export async function scriptedService(reply: (asked: Asked) => Reply | undefined
     };
     asked.push(one);
     const isCreated = one.route === 'retrieve_future' && one.json?.['request_id'] === 'created';
-    const answer = reply(one) ?? (isCreated ? { model_id: 'm1', base_model: 'base', lora_config: { rank: 4, alpha: 32 } } : PLAIN[one.route]);
+    const answer = (await reply(one)) ?? (isCreated ? { model_id: 'm1', base_model: 'base', lora_config: { rank: 4, alpha: 32 } } : PLAIN[one.route]);
     if (answer === undefined) return sendJson(response, 404, { detail: 'Not Found' });
     if (answer instanceof Uint8Array) return response.writeHead(200, { 'content-type': 'application/x-protobuf' }).end(answer);
     if (Array.isArray(answer)) return sendJson(response, answer[0] as number, answer[1], answer[2] as Record<string, string>);

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Random } from '../../../src/core/random.ts';
-import type { AdapterDescription, AdapterManifest } from '../../../src/trainer/gradient-backend.ts';
+import type { AdapterDescription, AdapterFiles } from '../../../src/trainer/gradient-backend.ts';
 
 const HIDDEN = 128;
 const LINEARS: readonly (readonly [string, number, number])[] = [
@@ -50,7 +50,7 @@ export interface AdapterWish {
 }
 
 /** Writes a directory, which must not exist. */
-export function writeAdapter(directory: string, wish: AdapterWish = {}): AdapterManifest {
+export function writeAdapter(directory: string, wish: AdapterWish = {}): AdapterFiles {
   const { adapter = NANO_ADAPTER, config = {} } = wish;
   const tensors = adapterTensors(wish);
   wish.edit?.(tensors);
@@ -74,12 +74,12 @@ export function peftConfig(adapter: AdapterDescription): Record<string, unknown>
   };
 }
 
-export function manifestOf(directory: string, { rank, alpha }: AdapterDescription = NANO_ADAPTER): AdapterManifest {
+export function manifestOf(directory: string, { rank, alpha }: AdapterDescription = NANO_ADAPTER): AdapterFiles {
   const files = ['adapter_config.json', 'adapter_model.safetensors'].map((name) => {
     const bytes = readFileSync(join(directory, name));
     return { name, bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') };
   });
-  return { directory, rank, alpha, files };
+  return { kind: 'files', directory, rank, alpha, files };
 }
 
 function adapterTensors({ adapter = NANO_ADAPTER, seed = 1, b = 0, dtype = 'F32' }: AdapterWish): Map<string, WrittenTensor> {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PolicyVersions } from '../../../src/clients/policy-versions.ts';
 import { Random } from '../../../src/core/random.ts';
-import type { AdapterManifest } from '../../../src/trainer/gradient-backend.ts';
+import type { AdapterFiles } from '../../../src/trainer/gradient-backend.ts';
 import { LoraServerPublisher, type LoraServerOptions } from '../../../src/trainer/publisher/lora-server.ts';
 import { VersionNames } from '../../../src/trainer/publisher/served-policy.ts';
 import type { LogProbProbe, PublishRequest } from '../../../src/trainer/weight-publisher.ts';
@@ -31,7 +31,7 @@ export class PublisherRun {
     this.#server = server;
   }
 
-  adapter(wish: Parameters<typeof writeAdapter>[1]): AdapterManifest {
+  adapter(wish: Parameters<typeof writeAdapter>[1]): AdapterFiles {
     return writeAdapter(join(this.folder, 'adapters', `a${this.#count++}`), wish);
   }
 
@@ -71,7 +71,7 @@ export class PublisherRun {
   }
 
   /** Of an adapter, loaded by hand under a name that no publisher knows. */
-  async probeOf({ directory }: AdapterManifest): Promise<LogProbProbe> {
+  async probeOf({ directory }: AdapterFiles): Promise<LogProbProbe> {
     return this.byHand(directory, (name) => this.probe(name));
   }
 

@@ -6,7 +6,7 @@ import { PolicyVersions } from '../../../src/clients/policy-versions.ts';
 import { VllmTokensClient } from '../../../src/clients/vllm-tokens.ts';
 import { Random } from '../../../src/core/random.ts';
 import { RemoteServers } from '../../../src/launch/remote-servers.ts';
-import type { AdapterManifest, ForwardOptions, ForwardResult, PackedBatch } from '../../../src/trainer/gradient-backend.ts';
+import type { AdapterFiles, ForwardOptions, ForwardResult, PackedBatch } from '../../../src/trainer/gradient-backend.ts';
 import type { TrainingEvent } from '../../../src/trainer/training-observer.ts';
 import { LoraServerPublisher, type LoraServerOptions } from '../../../src/trainer/publisher/lora-server.ts';
 import { ServedPolicy, VersionNames } from '../../../src/trainer/publisher/served-policy.ts';
@@ -25,7 +25,7 @@ class HashBackend extends StillBackend {
   #fingerprint = '';
   #saves = 0;
 
-  override async saveAdapter(directory: string): Promise<AdapterManifest> {
+  override async saveAdapter(directory: string): Promise<AdapterFiles> {
     const manifest = writeAdapter(directory, { b: 0.05, seed: ++this.#saves });
     this.#fingerprint = readWeights(join(directory, 'adapter_model.safetensors')).fingerprint;
     return manifest;

@@ -10,7 +10,7 @@ import { EngineInputError, MemoryLimitError } from '../../../engine/engine-error
 import type { TokenEngine } from '../../../engine/engine-types.ts';
 import type { AdaptedName } from '../../../engine/model/model-types.ts';
 import type { EngineTrainer } from '../../../engine/training/trainer-types.ts';
-import type { AdapterManifest, BackendCapabilities, GradientBackend } from '../../gradient-backend.ts';
+import type { AdapterFiles, BackendCapabilities, GradientBackend } from '../../gradient-backend.ts';
 import type { AdapterOptions } from '../adapter-options.ts';
 import { baseFingerprint } from './base-fingerprint.ts';
 import { EngineGradients, type EngineGradientsParts, gradientFailure } from './engine-gradients.ts';
@@ -76,12 +76,12 @@ export class EmbeddedBackend extends EngineGradients implements GradientBackend 
     return { ...rest, description: `${description}${this.#remark}` };
   }
 
-  saveAdapter(directory: string): Promise<AdapterManifest> {
+  saveAdapter(directory: string): Promise<AdapterFiles> {
     const { rank, alpha, baseModel } = this.adapter;
     const absolute = resolve(directory);
     return this.inTurn(async () => {
       const { tensors } = this.trainer.read();
-      return { directory: absolute, rank, alpha, files: await writeAdapter(absolute, { tensors, rank, alpha, baseModel }) };
+      return { kind: 'files', directory: absolute, rank, alpha, files: await writeAdapter(absolute, { tensors, rank, alpha, baseModel }) };
     });
   }
 

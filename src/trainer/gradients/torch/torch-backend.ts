@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { CancelledError, ConfigError, GradientError } from '../../../core/errors.ts';
 import type {
   AdapterDescription,
-  AdapterManifest,
+  AdapterFiles,
   BackendCapabilities,
   ForwardOptions,
   ForwardResult,
@@ -210,10 +210,10 @@ export class TorchBackend implements GradientBackend {
     return Number(readMovement((await this.#call('movement', {})).header).most);
   }
 
-  async saveAdapter(directory: string): Promise<AdapterManifest> {
+  async saveAdapter(directory: string): Promise<AdapterFiles> {
     const absolute = resolve(directory);
     const { files } = readFiles((await this.#call('save_adapter', { directory: absolute, base_name: baseName(this.adapter.baseModel) })).header);
-    return { directory: absolute, rank: this.adapter.rank, alpha: this.adapter.alpha, files };
+    return { kind: 'files', directory: absolute, rank: this.adapter.rank, alpha: this.adapter.alpha, files };
   }
 
   async saveState(directory: string): Promise<void> {

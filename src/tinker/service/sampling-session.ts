@@ -1,0 +1,54 @@
+/** A session that samples. One that the service has forgotten, as after its restart, is opened again: what is sampled from is kept by name. */
+import { throwIfAborted } from '../../core/abort.ts';
+import type { Samples } from '../wire/samples.ts';
+import { type SampleAsked, ServiceSession, type ServiceSessionOptions } from './service-session.ts';
+import { TinkerError } from './tinker-error.ts';
+
+export class SamplingSession implements AsyncDisposable {
+  readonly #options: Omit<ServiceSessionOptions, 'signal'>;
+  #current: Promise<ServiceSession> | null = null;
+
+  constructor(options: Omit<ServiceSessionOptions, 'signal'>) {
+    this.#options = options;
+  }
+
+  /** The service's URL without secrets. */
+  get url(): string {
+    return this.#options.connection.url;
+  }
+
+  /** Rejects with TinkerError, `isGone` if the service does not have the weights. */
+  async sample(asked: SampleAsked): Promise<Samples> {
+    const opened = this.#session(asked.signal);
+    const session = await opened;
+    try {
+      return await session.sample(asked);
+    } catch (error) {
+      if (!(error instanceof TinkerError) || !error.isGone) throw error;
+      throwIfAborted(asked.signal);
+      // Other samples may have found the same.
+      if (this.#current === opened) this.#forget(session);
+      return await (await this.#session(asked.signal)).sample(asked);
+    }
+  }
+
+  #session(signal: AbortSignal): Promise<ServiceSession> {
+    if (this.#current !== null) return this.#current;
+    const opened = ServiceSession.open({ ...this.#options, signal });
+    this.#current = opened;
+    opened.catch(() => {
+      if (this.#current === opened) this.#current = null;
+    });
+    return opened;
+  }
+
+  #forget(session: ServiceSession): void {
+    this.#current = null;
+    void session[Symbol.asyncDispose]().catch(() => {});
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const session = await this.#current?.catch(() => null);
+    await session?.[Symbol.asyncDispose]();
+  }
+}
