@@ -2,6 +2,7 @@
 import { REAL_MODEL } from '../real-model/prove-real-model.ts';
 import { AGENTS } from './agents.ts';
 import { COPY } from './copy.ts';
+import { DISTILL } from './distill.ts';
 import { LAB } from './lab.ts';
 import { LAPTOP } from './laptop.ts';
 import { LEARNING } from './learning.ts';
@@ -16,6 +17,7 @@ export const PROOFS: Readonly<Record<string, Proof>> = {
   laptop: LAPTOP,
   seeds: SEEDS,
   copy: COPY,
+  distill: DISTILL,
   agents: AGENTS,
   visual: VISUAL,
   'self-play': SELF_PLAY,

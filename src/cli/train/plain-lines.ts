@@ -82,6 +82,7 @@ export function policyFigures(row: MetricsRow): string[] {
     ['|Δlogp|', metricValue(row, 'log_prob_difference_mean')],
     // The penalty's KL if there is one; else the KL of the step's updates.
     metricValue(row, 'kl') === null ? ['approx kl', metricValue(row, 'approx_kl')] : ['kl', metricValue(row, 'kl')],
+    ['teacher kl', metricValue(row, 'teacher_kl')],
   ];
   const staleness = metricValue(row, 'staleness') ?? 0;
   return [

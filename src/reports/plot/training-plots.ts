@@ -188,6 +188,8 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
   const gradient = { title: 'gradient norm before clipping', lines: [withGaps('grad_norm', COLORS.ink)], range: { from: 0 } };
   const seconds = { title: `seconds per step${span === 1 ? '' : `, mean of ${span}`}`, lines: [], stack };
   const rate = { title: 'learning rate', lines: [line('learning_rate', COLORS.purple)], range: { from: 0 } };
+  const isTaught = rows.some((row) => metricValue(row, 'teacher_kl') !== null);
+  const taught = isTaught ? [line('teacher_kl', COLORS.vermilion, 'to the teacher')] : [];
   if (!isPlayed) return [lossChart(rows), hasRewards(rows) ? heldOut : rate, gradient, seconds];
   return [
     ...(isSupervised ? [lossChart(rows), rate] : []),
@@ -196,7 +198,7 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
     { title: 'entropy, nats per token', lines: [line('entropy', COLORS.green)], range: { from: 0 } },
     {
       title: 'KL, nats per token',
-      lines: [line('kl', COLORS.purple, 'penalty'), withGaps('approx_kl', COLORS.orange, 'update')],
+      lines: [line('kl', COLORS.purple, 'penalty'), withGaps('approx_kl', COLORS.orange, 'update'), ...taught],
       range: { from: 0 },
     },
     {

@@ -71,7 +71,7 @@ async function scoresOf(trajectories: readonly Trajectory[], { teacher, pass, si
   for (const trajectory of trajectories) {
     const own: (number | null)[] = [];
     for (const sequence of sequencesOf(trajectory)) {
-      const prompt = promptOf === undefined ? undefined : await promptOf(sequence, signal);
+      const prompt = promptOf === undefined ? undefined : await answered(promptOf(sequence, signal), signal);
       own.push(prompt === null ? null : asked.push(prompt === undefined ? sequence : withPrompt(sequence, prompt)) - 1);
     }
     places.push(own);

@@ -43,6 +43,7 @@ export function stepValues({
   const isOnFile = attempts > 0 && played.rollouts === 0;
   const report = served?.ok === true ? served.report : null;
   const [forward, backward, rollouts] = [timer.seconds('forward'), timer.seconds('backward'), timer.seconds('rollouts')];
+  const computing = forward + backward - (work.values['teacher_seconds'] ?? 0);
   const sampled = attempts === 0 ? 0 : played.tokens;
   const { user, system } = process.cpuUsage(cpuAtStart);
   return {
@@ -64,6 +65,6 @@ export function stepValues({
     probe_difference_mean: report?.probeMeanDifference ?? null,
     probe_difference_max: report?.probeMaxDifference ?? null,
     sampled_tokens_per_second: rollouts === 0 || sampled === 0 ? null : sampled / rollouts,
-    trained_tokens_per_second: forward + backward === 0 ? null : update.forwardedTokens / (forward + backward),
+    trained_tokens_per_second: computing <= 0 ? null : update.forwardedTokens / computing,
   };
 }

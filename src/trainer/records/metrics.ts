@@ -184,7 +184,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
   ...define('tokens/s', {
     sampled_tokens_per_second:
       'Tokens that this process sampled for the step divided by `rollouts_seconds`. Null if it sampled none: all rollouts were on file, or another program sampled them.',
-    trained_tokens_per_second: 'Forwarded tokens divided by forward and backward seconds.',
+    trained_tokens_per_second: 'Forwarded tokens divided by forward and backward seconds, without those of a teacher.',
   }),
 ];
 

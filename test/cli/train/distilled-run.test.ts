@@ -15,7 +15,7 @@ const settings = (values: Readonly<Record<string, unknown>>) =>
   Object.entries(values).flatMap(([key, value]) => ['--set', `${key}=${String(value)}`]);
 
 /** A rollout of each row: no reward is compared with another. */
-const ALONE = { 'rollouts.rollouts_per_example': 1, 'rollouts.examples_per_step': 16 };
+const ALONE = { 'rollouts.rollouts_per_example': 1, 'rollouts.examples_per_step': 8 };
 
 /** An adapter that two steps have moved. */
 async function trainedAdapter(): Promise<string> {
@@ -32,6 +32,7 @@ describe('vf-train with algorithm.teacher', { timeout: 180_000 }, () => {
     const teacher = await trainedAdapter();
     const running = runs.begin(['--steps', '3', ...settings({ ...ALONE, 'algorithm.teacher.adapter': teacher, 'evaluation.every': 0 })]);
     const run = await runs.reach(running, (is) => is.steps().includes(1));
+    expect(running.said()).toMatch(/step 1\/3 .* teacher kl \S+/);
     await running.kill();
     expect((await running.ended).code).toBeNull();
     const summary = await finished<Printed>(runs.resumeInProcess(run));

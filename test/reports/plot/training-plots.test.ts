@@ -196,6 +196,17 @@ describe('overviewPlot', () => {
     expect(ticks).toEqual(['0.5×10⁻⁵', '1×10⁻⁵', '1.5×10⁻⁵', '2×10⁻⁵']);
   });
 
+  it('draws the KL to a teacher where a run has one, and has no line for it elsewhere', () => {
+    const rows = [1, 0.5, 0.25].map((kl, i): MetricsRow => ({ kind: 'step', step: i + 1, values: { approx_kl: 0, teacher_kl: kl } }));
+    const panelOf = (drawn: readonly MetricsRow[]) =>
+      findNodes(parseSvg(overviewPlot(drawn, { name: 'n' })), withClass('panel')).find((panel) => texts(panel, 'title')[0]!.startsWith('KL'))!;
+    const taught = paths(panelOf(rows)).at(-1)!;
+    const [zero, one] = [heightOf(panelOf(rows), '0.0'), heightOf(panelOf(rows), '1.0')];
+    for (const [i, [, y]] of corners(taught).entries()) expect((zero - y!) / (zero - one)).toBeCloseTo(1 / 2 ** i, 3);
+    expect(texts(panelOf(rows), 'end-label')).toContain('to the teacher');
+    expect(texts(panelOf(trainingRows()), 'end-label')).not.toContain('to the teacher');
+  });
+
   const differences = (values: readonly number[]) =>
     values.map((value, i): MetricsRow => ({
       kind: 'step',

@@ -80,6 +80,7 @@ const FIRST = [
   'reward_mean',
   'validation_loss',
   'kl',
+  'teacher_kl',
   'approx_kl',
   'entropy',
   'tokens_per_rollout',

@@ -1,4 +1,5 @@
 /** The prompt of a teacher that knows more than the student: the row's own, with a text before the question. */
+import { LRUCache } from 'lru-cache';
 import { Random } from '../../../core/random.ts';
 import type { Environment } from '../../../core/environment.ts';
 import type { Message } from '../../../core/message.ts';
@@ -19,17 +20,22 @@ export interface PrivilegedPromptOptions {
 export function privilegedPrompt({ template, environment, tokenizer }: PrivilegedPromptOptions): NonNullable<Teacher['promptOf']> {
   const train = trainingRows(environment);
   const rows = new Map(Array.from(train ?? [], (row) => [String(row.exampleId), row]));
-  const made = new Map<string, Promise<Prompts | null>>();
+  const made = new LRUCache<string, Promise<Prompts | null>>({ max: MOST_KEPT });
   return async ({ groupId, ids, promptLength }, signal) => {
     const row = rows.get(groupId);
     if (row === undefined) return null;
-    if (!made.has(groupId)) made.set(groupId, promptsOf(row, { template, environment, tokenizer, signal }));
-    const prompts = await made.get(groupId)!;
+    const known = made.get(groupId) ?? promptsOf(row, { template, environment, tokenizer, signal });
+    made.set(groupId, known);
+    known.catch(() => made.delete(groupId));
+    const prompts = await known;
     if (prompts === null) return null;
     const isOwn = prompts.student.length === promptLength && prompts.student.every((id, at) => id === ids[at]);
     return isOwn ? prompts.teacher : null;
   };
 }
+
+/** The rollouts of a row come one after another. */
+const MOST_KEPT = 256;
 
 interface Prompts {
   /** As the rollout has it. */
