@@ -77,6 +77,9 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/lab': ['src/trainer', 'src/engine', 'src/tokenizer', 'src/agents', 'src/rollouts', 'src/clients', 'src/retrieval', 'src/core', 'src/schemas'],
   'src/server': [
     'src/viewing',
+    'src/tinker',
+    // The interface of what trains.
+    'src/trainer/gradient-backend.ts',
     'src/engine',
     'src/execution',
     'src/tokenizer',

@@ -21,7 +21,10 @@ export type Peer =
   | 'clients'
   | 'datasets'
   | 'peft'
-  | 'schemathesis';
+  | 'schemathesis'
+  | 'tinker'
+  | 'tinker-json'
+  | 'skyrl';
 
 export interface PeerOptions {
   /** Runs with `--quick` too. @default false */

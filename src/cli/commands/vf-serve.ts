@@ -5,10 +5,11 @@ import { executeCommand } from '../serve/execute-command.ts';
 import { gatewayCommand } from '../serve/gateway-command.ts';
 import { policyCommand } from '../serve/policy-command.ts';
 import { retrieveCommand } from '../serve/retrieve-command.ts';
+import { tinkerCommand } from '../serve/tinker-command.ts';
 import { verifiersCommand } from '../serve/verifiers-command.ts';
 
 export const vfServe = defineCommands({
   name: 'vf-serve',
   summary: 'Serves parts of vf-search over HTTP.',
-  commands: [environmentCommand, executeCommand, gatewayCommand, policyCommand, retrieveCommand, verifiersCommand],
+  commands: [environmentCommand, executeCommand, gatewayCommand, policyCommand, retrieveCommand, tinkerCommand, verifiersCommand],
 });

@@ -15,6 +15,7 @@ import {
   TensorSchema,
 } from './generated/tinker-public.ts';
 import type { InputChunk, PassOutput, TrainingDatum, TrainingPass } from './training-pass.ts';
+import { assertBoundedPass } from './message-bounds.ts';
 import { WireError } from './wire-error.ts';
 import { bytesOf, floats, int64Bytes, integers, tensorBytes, tensorOf, type WireTensor } from './wire-tensor.ts';
 
@@ -43,6 +44,7 @@ export function encodePass({ modelId, seqId, lossFn, lossConfig, isForwardOnly, 
 
 /** Throws WireError. */
 export function decodePass(bytes: Uint8Array): TrainingPass {
+  assertBoundedPass(bytes);
   const message = decoded('The pass', () => fromBinary(ForwardBackwardRequestSchema, bytes));
   return {
     modelId: message.modelId,

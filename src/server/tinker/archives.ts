@@ -1,0 +1,30 @@
+/** Adapters as files: a link that works for a while without a key, and the archive in PEFT's form behind it. */
+import { randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { createGzip } from 'node:zlib';
+import { LRUCache } from 'lru-cache';
+import { packTar } from 'modern-tar/fs';
+import { TinkerRefusal } from './tinker-refusal.ts';
+
+const [MOST_LINKS, KEPT_MS] = [1000, 10 * 60_000] as const;
+
+export class Archives {
+  readonly #folders = new LRUCache<string, string>({ max: MOST_LINKS, ttl: KEPT_MS });
+
+  /** The last part of the link's path, and when it ends. */
+  link(folder: string): { readonly token: string; readonly expires: Date } {
+    const token = randomBytes(24).toString('base64url');
+    this.#folders.set(token, folder);
+    return { token, expires: new Date(Date.now() + KEPT_MS) };
+  }
+
+  /** The files of the folder, as .tar.gz. Throws TinkerRefusal (404) for a link that does not work any more. */
+  open(token: string): ReadableStream<Uint8Array> {
+    const folder = this.#folders.get(token);
+    if (folder === undefined) throw new TinkerRefusal(404, 'This link has expired; ask for the archive again');
+    const files = packTar(folder, { map: (header) => ({ ...header, uid: 0, gid: 0, uname: '', gname: '' }) });
+    const zip = createGzip();
+    files.once('error', (error) => zip.destroy(error));
+    return Readable.toWeb(files.pipe(zip)) as ReadableStream<Uint8Array>;
+  }
+}

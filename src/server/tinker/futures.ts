@@ -1,0 +1,104 @@
+/** Work that a caller asks for and comes back for: each request answers an id at once, and the result is retrieved by it. */
+import { LRUCache } from 'lru-cache';
+import { onAbort } from '../../core/abort.ts';
+import type { PassOutput } from '../../tinker/wire/training-pass.ts';
+import type { Samples } from '../../tinker/wire/samples.ts';
+import { type FutureFailure, failureOf, TinkerRefusal } from './tinker-refusal.ts';
+
+/** Passes and samples are kept as numbers: the caller who retrieves them says in which form it reads them. */
+export type FutureResult =
+  | { readonly kind: 'json'; readonly body: object }
+  | { readonly kind: 'pass'; readonly output: PassOutput }
+  | { readonly kind: 'samples'; readonly samples: Samples };
+
+export type FutureOutcome = FutureResult | ({ readonly kind: 'failed' } & FutureFailure);
+
+/** Results that nobody retrieves are forgotten, the oldest first. */
+const [MOST_UNFINISHED, MOST_FINISHED, MOST_BYTES, KEPT_MS] = [10_000, 20_000, 2 ** 28, 10 * 60_000] as const;
+/** Of an object that is small. */
+const SMALL_BYTES = 512;
+
+export interface FuturesOptions {
+  /** Called with every failure that is the server's own. */
+  readonly onFailure: (error: unknown) => void;
+  /** Requests whose work may wait or run at a time. @default 10,000 */
+  readonly mostUnfinished?: number;
+}
+
+export class Futures {
+  readonly #options: FuturesOptions;
+  readonly #unfinished = new Map<string, Promise<void>>();
+  readonly #finished = new LRUCache<string, FutureOutcome>({ max: MOST_FINISHED, maxSize: MOST_BYTES, sizeCalculation: bytesOf, ttl: KEPT_MS });
+  #made = 0;
+
+  constructor(options: FuturesOptions) {
+    this.#options = options;
+  }
+
+  /** Throws TinkerRefusal (429) if too much waits already. */
+  assertRoom(): void {
+    const { mostUnfinished = MOST_UNFINISHED } = this.#options;
+    if (this.#unfinished.size >= mostUnfinished)
+      throw new TinkerRefusal(429, `${mostUnfinished} requests wait for their results already; send this one again later`, { retryable: true });
+  }
+
+  /** Returns its id. A failure is a result too. */
+  begin(work: () => Promise<FutureResult>): string {
+    const id = `future-${++this.#made}`;
+    const done = this.#finish(id, work);
+    this.#unfinished.set(id, done);
+    return id;
+  }
+
+  /** Null if it is not there within `waitMs`, or before the signal aborts. Throws TinkerRefusal: 410 for one that was forgotten, 404 for one that never was. */
+  async retrieve(id: string, waitMs: number, signal: AbortSignal): Promise<FutureOutcome | null> {
+    const running = this.#unfinished.get(id);
+    if (running !== undefined) await waitFor(running, waitMs, signal);
+    const outcome = this.#finished.get(id);
+    if (outcome !== undefined) return outcome;
+    if (this.#unfinished.has(id)) return null;
+    const number = Number(/^future-(\d+)$/.exec(id)?.[1] ?? Infinity);
+    if (number <= this.#made)
+      throw new TinkerRefusal(410, `The result of ${id} was kept for ${KEPT_MS / 60_000} minutes and is gone; send the request again`);
+    throw new TinkerRefusal(404, `There is no request ${JSON.stringify(id.slice(0, 64))} at this server`);
+  }
+
+  async #finish(id: string, work: () => Promise<FutureResult>): Promise<void> {
+    const outcome = await work().catch((error: unknown) => this.#failed(error));
+    this.#finished.set(id, outcome);
+    this.#unfinished.delete(id);
+  }
+
+  #failed(error: unknown): FutureOutcome {
+    const failure = failureOf(error);
+    if (failure !== null) return { kind: 'failed', ...failure };
+    this.#options.onFailure(error);
+    return { kind: 'failed', error: 'The server failed; its operator finds the reason in its log', category: 'server' };
+  }
+}
+
+/** Resolves with the work, after a time or with the signal, whichever comes first. */
+async function waitFor(work: Promise<void>, waitMs: number, signal: AbortSignal): Promise<void> {
+  const over = Promise.withResolvers<void>();
+  const timer = setTimeout(over.resolve, waitMs);
+  using _ = onAbort(signal, over.resolve);
+  await Promise.race([work, over.promise]);
+  clearTimeout(timer);
+}
+
+function bytesOf(outcome: FutureOutcome): number {
+  if (outcome.kind === 'pass')
+    return outcome.output.data.reduce(
+      (sum, tensors) => sum + SMALL_BYTES + Object.values(tensors).reduce((all, { values }) => all + values.byteLength, 0),
+      SMALL_BYTES,
+    );
+  if (outcome.kind === 'samples') {
+    const { sequences, promptLogProbs, promptLikeliest } = outcome.samples;
+    const prompt = (promptLogProbs?.byteLength ?? 0) + 2 * (promptLikeliest?.ids.byteLength ?? 0);
+    return sequences.reduce(
+      (sum, { tokens, likeliest }) => sum + SMALL_BYTES + 2 * tokens.byteLength + 2 * (likeliest?.ids.byteLength ?? 0),
+      SMALL_BYTES + prompt,
+    );
+  }
+  return SMALL_BYTES;
+}

@@ -1,0 +1,260 @@
+/** What the routes of the Tinker API do: sessions, models in training, checkpoints and samplers over one base. */
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { XStatic } from 'typebox/schema';
+import type { AdamOptions } from '../../core/adam-options.ts';
+import type { sampleRequestSchema } from '../../schemas/tinker/samples.ts';
+import type { CreateModel, CreateSamplingSession, LoadWeights, OptimStep, SaveSampler, SaveWeights } from '../../schemas/tinker/service.ts';
+import type { TrainingPass } from '../../tinker/wire/training-pass.ts';
+import { checkpointName, parseCheckpointUri } from './checkpoint-path.ts';
+import { Checkpoints } from './checkpoints.ts';
+import { type FutureResult, Futures } from './futures.ts';
+import { sampleWork, samplesOf } from './sample-work.ts';
+import { type Sampler, Samplers } from './samplers.ts';
+import { Sessions } from './sessions.ts';
+import type { TinkerCompute } from './tinker-compute.ts';
+import { TinkerRefusal } from './tinker-refusal.ts';
+import type { TrainedModel } from './trained-model.ts';
+import { TrainedModels } from './trained-models.ts';
+
+export interface TinkerServiceOptions {
+  readonly compute: TinkerCompute;
+  /** Names of the base; the first is its name in answers. */
+  readonly baseNames: readonly string[];
+  /** The folder of checkpoints; exists. */
+  readonly state: string;
+  readonly maxModels: number;
+  readonly maxRank: number;
+  /** Adapters that samplers may have loaded at a time. */
+  readonly maxLoaded: number;
+  /** Samples that may wait or run at a time. */
+  readonly maxPending: number;
+  /** The time after which a session that says nothing ends. @default five minutes */
+  readonly silentMs?: number;
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** What a training request answers at once. */
+export interface Accepted {
+  readonly request_id: string;
+  readonly model_id?: string;
+}
+
+/** Weights without a name; gone with the process. */
+const TRANSIENT = '.transient';
+const OPTIMIZERS = ['adam', 'adamw'];
+
+export class TinkerService {
+  readonly options: TinkerServiceOptions;
+  readonly checkpoints: Checkpoints;
+  readonly futures: Futures;
+  readonly sessions: Sessions;
+  readonly models: TrainedModels;
+  readonly samplers: Samplers;
+  readonly #ended = new AbortController();
+  readonly #transient: string;
+  #samples = 0;
+  #saved = 0;
+
+  constructor(options: TinkerServiceOptions) {
+    this.options = options;
+    const { compute, state, onFailure, silentMs } = options;
+    const { signal } = this.#ended;
+    this.checkpoints = new Checkpoints(state);
+    this.futures = new Futures({ onFailure });
+    this.models = new TrainedModels({ ...options, checkpoints: this.checkpoints, signal });
+    this.samplers = new Samplers({ compute, maxLoaded: options.maxLoaded, signal });
+    const onEnd = (id: string) => void Promise.all([this.models.end(id), this.samplers.end(id)]).catch(onFailure);
+    this.sessions = new Sessions({ onEnd, ...(silentMs === undefined ? {} : { silentMs }) });
+    this.#transient = join(state, TRANSIENT);
+    rmSync(this.#transient, { recursive: true, force: true });
+    mkdirSync(this.#transient);
+  }
+
+  createModel(body: CreateModel): Accepted {
+    const { session_id: sessionId, model_seq_id: number, optimizer_config: optimizer } = body;
+    this.sessions.beat(sessionId);
+    if (optimizer?.type !== undefined && !OPTIMIZERS.includes(optimizer.type))
+      throw new TinkerRefusal(400, `optimizer_config.type must be ${OPTIMIZERS.join(' or ')}, got ${JSON.stringify(optimizer.type.slice(0, 40))}`);
+    const modelId = modelIdOf(sessionId, number);
+    return this.#create(
+      modelId,
+      sessionId,
+      () => this.models.make(modelId, body),
+      ({ run }) => ({
+        type: 'create_model',
+        model_id: modelId,
+        base_model: run.base_model,
+        lora_config: { ...run.lora, alpha: 32 },
+      }),
+    );
+  }
+
+  loadWeights(body: LoadWeights, content: string): Accepted | Promise<Accepted> {
+    const { path, optimizer = false, model_id: modelId, session_id: sessionId, model_seq_id: number, seq_id: seqId } = body;
+    const checkpointPath = parseCheckpointUri(path);
+    if (typeof modelId === 'string') {
+      return this.#numbered(modelId, seqId ?? null, content, async (model) => {
+        await model.load(await this.checkpoints.get(checkpointPath), optimizer);
+        return json({ type: 'load_weights', model_id: modelId, path });
+      });
+    }
+    if (typeof sessionId !== 'string' || typeof number !== 'number')
+      throw new TinkerRefusal(422, 'load_weights needs model_id, or session_id and model_seq_id for a new model');
+    this.sessions.beat(sessionId);
+    const id = modelIdOf(sessionId, number);
+    return this.#create(
+      id,
+      sessionId,
+      () => this.models.makeFrom(id, sessionId, body),
+      () => ({ type: 'load_weights', model_id: id, path }),
+    );
+  }
+
+  unloadModel(modelId: string): Accepted {
+    this.futures.assertRoom();
+    const work = async () => {
+      await this.models.unload(modelId);
+      return json({ type: 'unload_model', model_id: modelId });
+    };
+    return { request_id: this.futures.begin(work), model_id: modelId };
+  }
+
+  pass(pass: TrainingPass, content: string): Promise<Accepted> {
+    return this.#numbered(pass.modelId, pass.seqId === 0 ? null : pass.seqId, content, async (model) => ({
+      kind: 'pass',
+      output: await model.pass(pass),
+    }));
+  }
+
+  optimStep({ model_id: modelId, seq_id: seqId, adam_params: params }: OptimStep, content: string): Promise<Accepted> {
+    return this.#numbered(modelId, seqId ?? null, content, async (model) => {
+      const options = adamOptions(params);
+      const { gradNorm } = await model.step(options);
+      return json({ type: 'optim_step', metrics: { 'skyrl.ai/grad_norm': gradNorm, 'skyrl.ai/learning_rate': options.learningRate } });
+    });
+  }
+
+  saveWeights(body: SaveWeights, content: string): Promise<Accepted> {
+    const { model_id: modelId, path, seq_id: seqId, ttl_seconds: ttl, overwrite = false, user_metadata: metadata } = body;
+    return this.#numbered(modelId, seqId ?? null, content, async (model) => {
+      const name = checkpointName(path ?? `step-${++this.#saved}`);
+      const fill = (folder: string) => model.saveState(folder);
+      const options = { ttlSeconds: ttl ?? null, overwrite, metadata: metadata ?? null, fill };
+      const { uri } = await this.checkpoints.save({ modelId, kind: 'weights', name }, options);
+      return json({ type: 'save_weights', path: uri });
+    });
+  }
+
+  saveForSampler(body: SaveSampler, content: string): Promise<Accepted> {
+    const {
+      model_id: modelId,
+      path,
+      sampling_session_seq_id: number,
+      seq_id: seqId,
+      ttl_seconds: ttl,
+      overwrite = false,
+      user_metadata: metadata,
+    } = body;
+    return this.#numbered(modelId, seqId ?? null, content, async (model) => {
+      const fill = (folder: string) => model.saveAdapter(folder);
+      if (typeof path === 'string') {
+        const options = { ttlSeconds: ttl ?? null, overwrite, metadata: metadata ?? null, fill };
+        const { uri } = await this.checkpoints.save({ modelId, kind: 'sampler_weights', name: checkpointName(path) }, options);
+        return json({ type: 'save_weights_for_sampler', path: uri });
+      }
+      const folder = join(this.#transient, String(++this.#saved));
+      mkdirSync(folder);
+      await fill(folder);
+      const id = typeof number === 'number' ? `${model.sessionId}:sample:${number}` : `${modelId}:sample-${this.#saved}`;
+      this.samplers.add({ id, sessionId: model.sessionId, adapter: join(folder, 'adapter'), modelPath: null, folder });
+      return json({ type: 'save_weights_for_sampler', path: null, sampling_session_id: id });
+    });
+  }
+
+  async createSamplingSession(body: CreateSamplingSession): Promise<object> {
+    const { session_id: sessionId, sampling_session_seq_id: number, base_model: base, model_path: path } = body;
+    this.sessions.beat(sessionId);
+    const source = await this.#sourceOf(base ?? null, path ?? null);
+    const id = `${sessionId}:sample:${number}`;
+    this.samplers.add({ ...source, id, sessionId });
+    return { type: 'create_sampling_session', sampling_session_id: id };
+  }
+
+  async sample(body: XStatic<typeof sampleRequestSchema>): Promise<Accepted & { readonly sample_sequence_ids: readonly string[] }> {
+    const work = sampleWork(body);
+    const sampler = await this.#samplerOf(body);
+    const { maxPending, compute } = this.options;
+    if (this.#samples + work.count > maxPending)
+      throw new TinkerRefusal(
+        429,
+        `${this.#samples} samples wait or run already, of ${maxPending} at most (--max-pending); send this request again later`,
+        { retryable: true },
+      );
+    this.futures.assertRoom();
+    this.#samples += work.count;
+    const id = this.futures.begin(async () => {
+      try {
+        const adapter = await this.samplers.adapterOf(sampler);
+        return { kind: 'samples', samples: await samplesOf(work, compute, adapter, this.#ended.signal) };
+      } finally {
+        this.#samples -= work.count;
+      }
+    });
+    return { request_id: id, sample_sequence_ids: Array.from({ length: work.count }, (_, k) => `${id}-${k}`) };
+  }
+
+  async close(): Promise<void> {
+    this.sessions[Symbol.dispose]();
+    this.#ended.abort(new Error('The server is stopping'));
+    await this.models.close();
+    rmSync(this.#transient, { recursive: true, force: true });
+  }
+
+  /** The session that the request names, or one for this request alone. */
+  async #samplerOf({ sampling_session_id: id, base_model: base, model_path: path }: XStatic<typeof sampleRequestSchema>): Promise<Sampler> {
+    if (typeof id === 'string') return this.samplers.get(id);
+    return { ...(await this.#sourceOf(base ?? null, path ?? null)), id: '', sessionId: '' };
+  }
+
+  /** The base, or the weights of a checkpoint of either kind. Rejects with TinkerRefusal. */
+  async #sourceOf(base: string | null, modelPath: string | null): Promise<Pick<Sampler, 'adapter' | 'modelPath' | 'folder'>> {
+    if (base !== null) this.models.baseNamed(base);
+    else if (modelPath === null) throw new TinkerRefusal(422, 'A sampler needs base_model or model_path, or asample the id of a sampling session');
+    if (modelPath === null) return { adapter: null, modelPath, folder: null };
+    const { folder } = await this.checkpoints.get(parseCheckpointUri(modelPath));
+    return { adapter: join(folder, 'adapter'), modelPath, folder: null };
+  }
+
+  #create(modelId: string, sessionId: string, make: () => Promise<TrainedModel>, answer: (model: TrainedModel) => object): Accepted {
+    const known = this.models.futureOf(modelId);
+    if (known !== null) return { request_id: known, model_id: modelId };
+    this.futures.assertRoom();
+    const begin = (model: Promise<TrainedModel>) => this.futures.begin(async () => json(answer(await model)));
+    return { request_id: this.models.create(modelId, sessionId, make, begin), model_id: modelId };
+  }
+
+  /** A request of a model, in its turn. Rejects with TinkerRefusal (404) for a model that is not in training. */
+  async #numbered(modelId: string, seqId: number | null, content: string, work: (model: TrainedModel) => Promise<FutureResult>): Promise<Accepted> {
+    const model = await this.models.get(modelId);
+    this.futures.assertRoom();
+    model.lastRequest = new Date();
+    const id = model.requests.take(seqId, content, (inTurn) => this.futures.begin(() => inTurn(() => work(model))));
+    return { request_id: id, model_id: modelId };
+  }
+}
+
+/** As the SDK derives it too. */
+function modelIdOf(sessionId: string, number: number): string {
+  return `${sessionId}:train:${number}`;
+}
+
+function json(body: object): FutureResult {
+  return { kind: 'json', body };
+}
+
+/** The defaults are the SDK's. */
+function adamOptions(params: OptimStep['adam_params']): AdamOptions {
+  const { learning_rate = 1e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-12, weight_decay = 0, grad_clip_norm: clip = 0 } = params;
+  return { learningRate: learning_rate, beta1, beta2, epsilon: eps, weightDecay: weight_decay, maxGradNorm: clip > 0 ? clip : null };
+}
