@@ -20,6 +20,8 @@ export interface VllmNeeds {
   readonly gpuShare: number | null;
   /** True if the server must be able to sleep. */
   readonly sleeps: boolean;
+  /** True if weights change during a generation. @default false */
+  readonly changesInFlight?: boolean;
   /** True if prompts contain images. @default false */
   readonly showsImages?: boolean;
   readonly port: number;
@@ -60,8 +62,10 @@ const LORA_RANKS = [1, 8, 16, 32, 64, 128, 256, 320, 512];
 /** Images in a prompt: twice as many as the longest episodes of the presets show. */
 const MOST_IMAGES = 32;
 
+/** The routes by token ids that say which weights sampled what. */
+const SCALE_OUT = '--enable-scale-out';
 /** The route that takes token ids and images belongs to the scale-out routes. Without videos, no memory is kept for them. */
-export const IMAGE_FLAGS: readonly string[] = ['--enable-scale-out', `--limit-mm-per-prompt={"image": ${MOST_IMAGES}, "video": 0}`];
+export const IMAGE_FLAGS: readonly string[] = [SCALE_OUT, `--limit-mm-per-prompt={"image": ${MOST_IMAGES}, "video": 0}`];
 
 /** Settings that the run needs to find and trust its server, so users cannot change them. */
 const OWN_FLAGS = ['--host', '--port', '--uds', '--api-key', '--model', '--served-model-name', '--root-path', '--ssl-keyfile', '--ssl-certfile'];
@@ -92,6 +96,7 @@ function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
     gpuShare,
     sleeps,
     showsImages = false,
+    changesInFlight = false,
     tensorParallelSize = 1,
   } = needs;
   // One version per step of lag, the current one, and the next one while it is checked.
@@ -113,7 +118,7 @@ function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
     ...(maxModelLen === null ? [] : [`--max-model-len=${maxModelLen}`]),
     ...(gpuShare === null || isCpuBuild ? [] : [`--gpu-memory-utilization=${gpuShare}`]),
     ...(sleeps ? ['--enable-sleep-mode'] : []),
-    ...(showsImages ? IMAGE_FLAGS : []),
+    ...(showsImages ? IMAGE_FLAGS : changesInFlight ? [SCALE_OUT] : []),
     ...(tensorParallelSize === 1 ? [] : [`--tensor-parallel-size=${tensorParallelSize}`]),
     '--enable-prompt-tokens-details',
     // A line per request would make the log gigabytes large.
@@ -131,7 +136,7 @@ export function flagValue(args: readonly string[], name: string): string | null 
 }
 
 function environmentOf(
-  { apiKey, env, sleeps, devices = null, replicas = 1 }: VllmNeeds,
+  { apiKey, env, sleeps, changesInFlight = false, devices = null, replicas = 1 }: VllmNeeds,
   { isCpuBuild, isLocalModel, cores, baseEnv }: VllmHost,
 ): Record<string, string> {
   const inherited = Object.entries(baseEnv).filter((entry): entry is [string, string] => entry[1] !== undefined);
@@ -144,8 +149,8 @@ function environmentOf(
     ...(isCpuBuild && replicas > 1 ? { VLLM_CPU_OMP_THREADS_BIND: 'nobind' } : {}),
     ...Object.fromEntries(inherited),
     ...env,
-    // The routes /sleep and /wake_up exist only in this mode.
-    ...(sleeps ? { VLLM_SERVER_DEV_MODE: '1' } : {}),
+    // The routes /sleep and /wake_up, /pause and /resume exist only in this mode.
+    ...(sleeps || changesInFlight ? { VLLM_SERVER_DEV_MODE: '1' } : {}),
     VLLM_ALLOW_RUNTIME_LORA_UPDATING: '1',
     VLLM_API_KEY: apiKey,
     ...(devices === null ? {} : { CUDA_VISIBLE_DEVICES: devices.join(',') }),

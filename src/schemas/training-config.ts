@@ -10,6 +10,7 @@ import { rolesSchema } from './roles-config.ts';
 import { RUN_NAME_PATTERN, RUN_NAME_TITLE } from './run-name.ts';
 import { algorithm, losses, optimizer } from './training-algorithm-config.ts';
 import { backend } from './training-backend-config.ts';
+import { publish } from './training-publish-config.ts';
 import { sft } from './training-sft-config.ts';
 
 const environment = table('The environment.', {
@@ -118,21 +119,6 @@ const rollouts = table('The rollouts of each step.', {
   stale_groups: choice(
     ['drop', 'weight'],
     'With max_staleness of 2 or more: a group that grew older than that is dropped, or its advantages are multiplied by max_staleness / age.',
-  ),
-});
-
-const publish = table('Publishing new weights to the server.', {
-  server_adapter_dir: textOrNull(
-    "The server's path of the run's adapters/ folder, if it differs (containers). {run} stands for the name of the run's folder: /mnt/outputs/train/{run}/adapters.",
-  ),
-  probe_tolerance: numberOrNull(
-    "Largest accepted mean |Δ log-prob| between server and trainer, in nats. Default: 0.001 in float32, 0.05 otherwise. A server that returns the base's log-probs is refused if the adapter changes log-probs by at least 3 times the rounding noise (gpu-training.md, section 10).",
-    null,
-  ),
-  load_timeout_s: positive('Deadline for loading an adapter on one replica.', 300),
-  quorum: count(
-    'Number of replicas that must have loaded a version before it is sampled from. The others get no requests until they have it. With fewer living replicas the run waits.',
-    1,
   ),
 });
 

@@ -29,6 +29,12 @@ describe('vllmCommand', () => {
     expect(args({}).join(' ')).not.toMatch(/scale-out|limit-mm/);
   });
 
+  it('gives a server whose weights change during a generation the routes for it', () => {
+    expect(args({ changesInFlight: true })).toContain('--enable-scale-out');
+    expect(args({ changesInFlight: true, showsImages: true }).filter((arg) => arg === '--enable-scale-out')).toHaveLength(1);
+    expect(env({ changesInFlight: true })).toMatchObject({ VLLM_SERVER_DEV_MODE: '1' });
+  });
+
   it('serves one model on loopback with room for the versions of a synchronous run', () => {
     expect(args({})).toEqual([
       '-m',

@@ -21,6 +21,8 @@ export interface LoopbackLoraOptions {
   readonly forces?: boolean;
   /** False: no /metrics, or none about adapters. @default true */
   readonly hasMetrics?: boolean;
+  /** False: no label of the weights, as before vLLM 0.32, and no pause. @default true */
+  readonly changesInFlight?: boolean;
   /** As a vision-language model: the id of an image's tokens, and the side of a token's square in pixels. @default reads text only */
   readonly sees?: { readonly pad: number; readonly unit: number };
 }
@@ -49,8 +51,16 @@ interface Generated {
   readonly sampling_params: { readonly allowed_token_ids?: readonly number[]; readonly prompt_logprobs?: number };
 }
 
+interface Weights {
+  label: string;
+  isPaused: boolean;
+}
+
 export interface LoopbackLora extends Loopback {
   readonly baseModel: string;
+  readonly weights: Readonly<Weights>;
+  /** A digest of the weights under a name, empty where they do nothing; null without such an adapter. */
+  readonly weightsOf: (name: string) => string | null;
 }
 
 export async function loraServer(options: LoopbackLoraOptions = {}): Promise<LoopbackLora> {
@@ -61,6 +71,7 @@ export async function loraServer(options: LoopbackLoraOptions = {}): Promise<Loo
     logProbsMode = 'raw',
     forces = true,
     hasMetrics = true,
+    changesInFlight = true,
     sees = null,
   } = options;
   const adapters = new Map<string, Loaded>();
@@ -69,6 +80,7 @@ export async function loraServer(options: LoopbackLoraOptions = {}): Promise<Loo
   /** What the last step reported: requests that ended since are still in it. */
   let reported: readonly string[] = [];
   let isPoisoned = false;
+  const weights = { label: 'default', isPaused: false };
 
   /** By the names that they were sent under. */
   const images = new Map<string, { readonly digest: string; readonly length: number }>();
@@ -145,9 +157,12 @@ export async function loraServer(options: LoopbackLoraOptions = {}): Promise<Loo
     });
   };
 
-  const load = ({ lora_name: name, lora_path: path }: { lora_name: string; lora_path: string }, response: ServerResponse) => {
+  const load = (
+    { lora_name: name, lora_path: path, load_inplace: inPlace }: { lora_name: string; lora_path: string; load_inplace?: boolean },
+    response: ServerResponse,
+  ) => {
     if (name === baseModel) return refuse(response, 400, `The lora adapter '${name}' conflicts with a served base model.`, 'InvalidUserInput');
-    if (adapters.has(name)) {
+    if (adapters.has(name) && inPlace !== true) {
       const advice = "If you want to load the adapter in place, set 'load_inplace' to True.";
       return refuse(response, 400, `The lora adapter '${name}' has already been loaded. ${advice}`, 'InvalidUserInput');
     }
@@ -199,9 +214,28 @@ export async function loraServer(options: LoopbackLoraOptions = {}): Promise<Loo
       isPoisoned = false;
       return sendJson(response, 200, { success: true });
     }
+    if (changesInFlight && answerInFlight(route, weights, { body, response })) return;
     sendJson(response, 404, { detail: 'Not Found' });
   });
-  return Object.assign(server, { baseModel });
+  return Object.assign(server, { baseModel, weights, weightsOf: (name: string) => adapters.get(name)?.fingerprint ?? null });
+}
+
+/** The routes that pause a server and label its weights. */
+function answerInFlight(
+  route: string,
+  weights: Weights,
+  { body, response }: { readonly body: { readonly new_version?: string }; readonly response: ServerResponse },
+): boolean {
+  if (route === 'GET /is_paused') sendJson(response, 200, { is_paused: weights.isPaused });
+  else if (route === 'GET /weight_info') sendJson(response, 200, { weight_version: weights.label });
+  else if (route === 'POST /pause' || route === 'POST /resume') {
+    weights.isPaused = route === 'POST /pause';
+    sendJson(response, 200, { status: weights.isPaused ? 'paused' : 'resumed' });
+  } else if (route === 'POST /update_weight_version') {
+    weights.label = body.new_version!;
+    sendJson(response, 200, { success: true, new_version: weights.label });
+  } else return false;
+  return true;
 }
 
 /** A data URL of a PNG. */

@@ -135,6 +135,7 @@ async function launchedServers(
     gpuShare,
     sleeps: launch.sleep,
     showsImages,
+    changesInFlight: config.publish.inFlight,
     args: launch.args,
     env: launch.env,
     baseEnv: variables,

@@ -27,7 +27,7 @@ import { type OpenedRoles, openRoles, type RolePolicy } from '../roles/open-role
 import { trainingPrices } from '../policy/run-prices.ts';
 import { secretsOf } from '../policy/secrets.ts';
 import { modelFacts } from '../../files/model-facts.ts';
-import { assertTakesAdapters, checkPolicyProbe } from './check-policy-server.ts';
+import { assertChangesInFlight, assertTakesAdapters, checkPolicyProbe } from './check-policy-server.ts';
 import { assertFits } from './assert-trainable.ts';
 import { checkTraining } from './check-training.ts';
 import { type EvaluationLabel, evaluatedRows } from '../../reports/training/evaluation-label.ts';
@@ -117,6 +117,7 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
   for (const each of new Set([environment, evaluation])) assertPlayable(each, { name: probe.model, capabilities: probe });
   assertFits(config.rollouts.maxTokens, probe.maxModelLen, `${probe.model} at the policy server`);
   if (config.policy.baseUrl !== null) await assertTakesAdapters({ ...server, baseUrls: present }, signal);
+  if (config.publish.inFlight) await assertChangesInFlight({ ...server, baseUrls: present }, signal);
   const key = server.apiKey === null ? {} : { apiKey: server.apiKey };
   // Before the models of the roles can be called.
   const crowded = await promptNotices({ config, environment, evaluation, baseUrls: present, probe, signal, ...key });
@@ -238,7 +239,7 @@ async function openSession(
   opened.defer(() => backend.close());
   assertReadsImages(backend, environment, config);
   const { model: servedModel, hasChatTemplate, chatOnlyBecause: _, chatsWithImages: __, ...capabilities } = probe;
-  const versions = new PolicyVersions({ version: 0, model: servedModel });
+  const versions = new PolicyVersions({ version: 0, model: servedModel }, { isInFlight: publish.inFlight });
   const client = new VllmTokensClient({
     baseUrls,
     versions,

@@ -198,10 +198,11 @@ function lengthsText(lengths: Lengths): string {
   return `${generation}, contexts up to the model's window${Number.isFinite(window) ? ` of ${countText(window)}` : ''}${most}`;
 }
 
-function serverNeeds({ lora, rollouts }: Config, hasImages: boolean): Fact {
+function serverNeeds({ lora, rollouts, publish }: Config, hasImages: boolean): Fact {
   const images = hasImages ? IMAGE_FLAGS.map((flag) => ` ${flag.replace(/=(.*)$/, " '$1'")}`).join('') : '';
+  const [flags, variables] = publish.inFlight ? [hasImages ? '' : ' --enable-scale-out', ' VLLM_SERVER_DEV_MODE=1'] : ['', ''];
   return [
     'server needs',
-    `--enable-lora --max-lora-rank ${maxLoraRank(lora.rank)} --max-loras ${rollouts.maxStaleness + 2}${images} and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1`,
+    `--enable-lora --max-lora-rank ${maxLoraRank(lora.rank)} --max-loras ${rollouts.maxStaleness + 2}${images}${flags} and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1${variables}`,
   ];
 }

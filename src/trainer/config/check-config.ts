@@ -5,6 +5,7 @@ import { trainingConfigSchema, type TrainingConfigWire } from '../../schemas/tra
 import { redactUrl } from '../../transport/redact.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { ALGORITHM_RULES } from './algorithm-rules.ts';
+import { IN_FLIGHT_RULES } from './in-flight-rules.ts';
 import { LOGGING_RULES } from './logging-rules.ts';
 import { TEACHER_RULES } from './teacher-rules.ts';
 import { TINKER_RULES } from './tinker-rules.ts';
@@ -171,6 +172,7 @@ const RULES: readonly ConfigRule[] = [
   },
   ...TINKER_RULES,
   ...ALGORITHM_RULES,
+  ...IN_FLIGHT_RULES,
   ...TEACHER_RULES,
   ...LOGGING_RULES,
 ];

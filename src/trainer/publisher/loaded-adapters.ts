@@ -53,6 +53,11 @@ export class LoadedAdapters {
     return adapter;
   }
 
+  /** Those that the replica has and under whose version something is played or generated. */
+  heldAt(replica: LoraReplica): readonly LoadedAdapter[] {
+    return [...this.#adapters].filter(({ version, replicas }) => replicas.has(replica) && this.#versions.isHeld(version));
+  }
+
   /** The path relative to the run's own directory; null if outside it. */
   ownPath(directory: string): string | null {
     const path = relative(this.#ownDirectory, resolve(directory));

@@ -195,6 +195,12 @@ export class LoraReplica {
     return response.status === 404 || response.status === 405 ? null : response.status === 200;
   }
 
+  /** Sends a command without an answer of interest. Rejects with PublishError unless the status is 200. */
+  async command(path: string, fields: Readonly<Record<string, unknown>> | null, signal: AbortSignal): Promise<void> {
+    const response = await this.#retried((attemptSignal) => this.#request('POST', path, fields ?? undefined, attemptSignal), signal);
+    if (response.status !== 200) throw requestError(this.#describe('POST', path, response), response);
+  }
+
   async close(): Promise<void> {
     await this.#endpoint.close();
   }

@@ -12,9 +12,10 @@ import type { AdapterDescription } from '../gradient-backend.ts';
 import { AdapterLoader, type LoadReport, secondsSince, type ServedAdapter } from './adapter-loader.ts';
 import { assertSameBase, type BaseCheck } from './base-check.ts';
 import { checkAdapter } from './check-adapter.ts';
+import { InFlightSwitch } from './in-flight-switch.ts';
 import { type LoadedAdapter, LoadedAdapters, serverPath } from './loaded-adapters.ts';
 import { type Judgement, probeFault } from './log-prob-probe.ts';
-import { asVfError, isUnreachable, QuorumError, type ReplicaFailure, tooFewReplicas } from './publish-failure.ts';
+import { asVfError, isUnreachable, publishFailure, QuorumError, type ReplicaFailure, tooFewReplicas } from './publish-failure.ts';
 import { NumericServerError } from './lora-refusals.ts';
 import { LoraReplica } from './lora-routes.ts';
 import { withdrawAdapters } from './withdraw-adapters.ts';
@@ -66,6 +67,8 @@ export class LoraServerPublisher implements WeightPublisher {
   readonly #adapters: LoadedAdapters;
   readonly #judgement: Judgement;
   readonly #loader: AdapterLoader;
+  /** Null unless generations go on under new weights. */
+  readonly #inFlight: InFlightSwitch | null;
   /** Null while the base serves. */
   #serving: Serving | null = null;
 
@@ -78,6 +81,8 @@ export class LoraServerPublisher implements WeightPublisher {
     this.#options = options;
     this.#judgement = logProbsMode === 'processed' ? 'prompt' : 'forced';
     this.#adapters = new LoadedAdapters(versions, adaptersDirectory, options.baseModel);
+    const switched = { versions, adapters: this.#adapters, serverDirectory: options.serverAdaptersDirectory, timeoutMs: loadTimeoutMs };
+    this.#inFlight = versions.isInFlight ? new InFlightSwitch(switched) : null;
     this.#loader = new AdapterLoader({ baseModel: options.baseModel, adapter: options.adapter, judgement: this.#judgement });
     const given = {
       ...(apiKey === undefined ? {} : { apiKey }),
@@ -120,7 +125,7 @@ export class LoraServerPublisher implements WeightPublisher {
     } catch (error) {
       if (signal.aborted) throw new CancelledError(`Stopped while publishing version ${version}`, { cause: signal.reason });
       const refused = error instanceof QuorumError ? error.refused : [];
-      return { ok: false, kept: versions.current(), reason: this.#failure(version, error), refused };
+      return { ok: false, kept: versions.current(), reason: publishFailure(version, error, versions.current()), refused };
     }
   }
 
@@ -175,6 +180,8 @@ export class LoraServerPublisher implements WeightPublisher {
   }
 
   async clear(signal: AbortSignal): Promise<void> {
+    // A process that was killed during a switch leaves its server paused.
+    for (const replica of this.#replicas) await this.#inFlight?.resume(replica);
     await this.#adapters.clear(this.#replicas, this.#options.serverAdaptersDirectory, signal);
   }
 
@@ -222,8 +229,10 @@ export class LoraServerPublisher implements WeightPublisher {
     }
     await this.#healAll(failed, serving, AbortSignal.timeout(UNDO_MS));
     for (const { replica } of failed) this.#adapters.owe(serving.adapter, replica);
-    const having = [...reports.keys()].map(({ url }) => url);
-    versions.advance(ref, having);
+    const having = [...reports.keys()];
+    const urls = having.map(({ url }) => url);
+    if (this.#inFlight === null) versions.advance(ref, urls);
+    else await this.#inFlight.advance(having[0]!, ref, serving.adapter);
     for (const { replica, error } of failed) versions.replicas.rest(replica.url, `it did not take version ${ref.version}: ${error.message}`);
     return [...reports.values()];
   }
@@ -274,23 +283,13 @@ export class LoraServerPublisher implements WeightPublisher {
   async #bringBack(replica: LoraReplica, serving: Serving, signal: AbortSignal): Promise<void> {
     try {
       await this.#loader.bring(replica, serving.served, serving.adapter.replicas, signal);
+      await this.#inFlight?.label(replica, this.#options.versions.current(), signal);
     } catch (error) {
       if (signal.aborted) throw error;
       this.#adapters.owe(serving.adapter, replica);
       await this.#healAll([{ replica, error: asVfError(error) }], serving, AbortSignal.timeout(UNDO_MS));
       throw error;
     }
-  }
-
-  #failure(version: number, error: unknown): PublishError {
-    const { version: kept, model } = this.#options.versions.current();
-    const { message, retryable, status, endsRun } = asVfError(error);
-    return new PublishError(`Version ${version} was not published: ${message}. Version ${kept} (${model}) continues to serve`, {
-      cause: error,
-      retryable,
-      endsRun,
-      ...(status === null ? {} : { status }),
-    });
   }
 }
 

@@ -1,4 +1,5 @@
 /** Explains why too few replicas took a version, and whether waiting for the others helps. */
+import type { PolicyRef } from '../../clients/policy-client.ts';
 import { describeError, PublishError, TimeoutError, VfError } from '../../core/errors.ts';
 import type { LoraReplica } from './lora-routes.ts';
 
@@ -53,4 +54,15 @@ export function isUnreachable(error: VfError): boolean {
 
 export function asVfError(error: unknown): VfError {
   return error instanceof VfError ? error : new PublishError(describeError(error), { cause: error });
+}
+
+/** Why a version was not published, and which serves on. */
+export function publishFailure(version: number, error: unknown, kept: PolicyRef): PublishError {
+  const { message, retryable, status, endsRun } = asVfError(error);
+  return new PublishError(`Version ${version} was not published: ${message}. Version ${kept.version} (${kept.model}) continues to serve`, {
+    cause: error,
+    retryable,
+    endsRun,
+    ...(status === null ? {} : { status }),
+  });
 }

@@ -77,11 +77,12 @@ export class ServedPolicy {
     this.#keeper = new ReplicaKeeper({ ...options, turns: this.#turns });
   }
 
-  /** The version that the servers have; null while they serve the base although the run starts from an adapter. */
+  /** The version that the servers have; null while they serve the base although the run's first version is an adapter. */
   get version(): number | null {
     const { versions, hasInitialAdapter } = this.#options;
     const { version, model } = versions.current();
-    return hasInitialAdapter && model === this.#base ? null : version;
+    // Weights that change in flight are an adapter's, from the first version on.
+    return (hasInitialAdapter || versions.isInFlight) && model === this.#base ? null : version;
   }
 
   /** Publishes the backend's weights as `version`. */
@@ -158,7 +159,7 @@ export class ServedPolicy {
   }
 
   #publishNext(request: PublishRequest, signal: AbortSignal): Promise<PublishResult> {
-    const { publisher, maxStaleness } = this.#options;
+    const { publisher, maxStaleness, versions } = this.#options;
     const publish = async () => {
       const result = await publisher.publish(request, signal);
       if (!result.ok) return result;
@@ -166,7 +167,7 @@ export class ServedPolicy {
       this.#servedVersions = [...this.#servedVersions, request.version].slice(-1 - maxStaleness);
       // Counts versions that served: version numbers have gaps after steps that changed nothing.
       const oldest = this.#servedVersions.at(-1 - maxStaleness) ?? 0;
-      if (maxStaleness < 2) await publisher.retire(oldest, signal);
+      if (maxStaleness < 2 && !versions.isInFlight) await publisher.retire(oldest, signal);
       else this.#retireLater(oldest);
       return result;
     };

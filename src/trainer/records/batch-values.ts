@@ -32,8 +32,20 @@ export function countedIn({ trajectories, discarded = [], played }: TrajectoryBa
 
 /** Ages of the rollouts that are trained on: those dropped for their age do not count. */
 function ageValues(trajectories: readonly Trajectory[], version: number): Values {
-  const versions = trajectories.flatMap((each) => (each.reward === null || isDemonstration(each) ? [] : each.policy.version));
-  return { sampled_version: least(versions), staleness: versions.length === 0 ? null : version - least(versions)! };
+  const trained = trajectories.filter((each) => each.reward !== null && !isDemonstration(each));
+  const versions = trained.map(({ policy }) => policy.version);
+  return { sampled_version: least(versions), staleness: versions.length === 0 ? null : version - least(versions)!, ...mixedValues(trained, version) };
+}
+
+/** Nothing unless new weights were published during a rollout. */
+function mixedValues(trained: readonly Trajectory[], version: number): Values {
+  const mixed = trained.filter(({ versions }) => versions !== undefined);
+  if (mixed.length === 0) return {};
+  const tokens = sum(trained.map(({ targets }) => targets.length));
+  const older = trained.flatMap(({ versions, policy, targets }) =>
+    versions === undefined ? (policy.version < version ? targets.length : 0) : versions.filter((each) => each < version).length,
+  );
+  return { rollouts_mixed: mixed.length, tokens_older: sum(older) / tokens };
 }
 
 function playedValues(played: readonly Trajectory[], trained: readonly TrainingSequence[]): Values {

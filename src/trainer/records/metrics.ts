@@ -77,7 +77,9 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     policy_version: 'Policy version after the step: the number of the last step that changed the weights.',
     sampled_version: "Version that sampled the step's rollouts; the smallest if there are several.",
     staleness:
-      'Version that was trained minus version that sampled; the largest in the step, dropped groups left out. With max_staleness of 2 or more: the updates between them.',
+      'Version that was trained minus version that sampled, the oldest one of a rollout that several sampled; the largest in the step, dropped groups left out. With max_staleness of 2 or more: the updates between them.',
+    rollouts_mixed: 'Rollouts that several versions sampled, because weights were published meanwhile (publish.in_flight); absent without any.',
+    tokens_older: 'Share of the sampled tokens of the step that versions older than the trained one sampled, in steps with `rollouts_mixed`.',
     rollouts: 'Finished rollouts.',
     rollouts_failed: 'Failed rollouts; they leave their group and the loss.',
     rollouts_unplayed: 'Failed rollouts in which the policy had no room for a first token; `rollouts_failed` counts them too.',

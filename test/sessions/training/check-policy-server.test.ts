@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PolicyProbe } from '../../../src/clients/vllm-probe.ts';
-import { assertTakesAdapters, checkPolicyProbe } from '../../../src/sessions/training/check-policy-server.ts';
+import { assertChangesInFlight, assertTakesAdapters, checkPolicyProbe } from '../../../src/sessions/training/check-policy-server.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { loopback, readText, sendJson } from '../../transport/loopback.ts';
 
@@ -60,5 +60,29 @@ describe('assertTakesAdapters', () => {
     const refusal = assertTakesAdapters({ baseUrls: [good.url, bad.url], apiKey: null }, signal);
     await expect(refusal).rejects.toThrow(ConfigError);
     await expect(refusal).rejects.toThrow(`${bad.url} cannot load adapters, because it was started without ${lack}`);
+  });
+});
+
+describe('assertChangesInFlight', () => {
+  const signal = new AbortController().signal;
+  const ROUTES = { 'GET /is_paused': 200, 'GET /weight_info': 200, 'POST /inference/v1/generate': 422 };
+  const serving = (statuses: Readonly<Record<string, number>>) =>
+    loopback((request, response) => sendJson(response, statuses[`${request.method} ${request.url}`] ?? 404, { detail: 'x' }));
+
+  it('accepts a server with the routes that pause it, label its weights and say which sampled what', async () => {
+    await using server = await serving(ROUTES);
+    await expect(assertChangesInFlight({ baseUrls: [`${server.url}/v1`], apiKey: null }, signal)).resolves.toBeUndefined();
+  });
+
+  it.each([
+    ['GET /is_paused', 404, /no route \/is_paused: start vLLM 0.32 or later with VLLM_SERVER_DEV_MODE=1/],
+    ['GET /weight_info', 404, /no route \/weight_info: use vLLM 0.32 or later/],
+    ['POST /inference/v1/generate', 403, /answers 403 .* with --enable-scale-out/],
+    ['POST /inference/v1/generate', 404, /answers 404 .* with --enable-scale-out/],
+  ])('refuses a server that answers %s with %i, and says what its start lacks', async (route, status, message) => {
+    await using server = await serving({ ...ROUTES, [route]: status });
+    const refusal = assertChangesInFlight({ baseUrls: [server.url], apiKey: null }, signal);
+    await expect(refusal).rejects.toThrow(message);
+    await expect(refusal).rejects.toBeInstanceOf(ConfigError);
   });
 });

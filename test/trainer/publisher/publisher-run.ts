@@ -37,7 +37,7 @@ export class PublisherRun {
 
   /** Publishes to this server alone by default; unloads everything it published when disposed. */
   publisher(options: Partial<LoraServerOptions> = {}) {
-    const versions = new PolicyVersions({ version: 0, model: this.#server.baseModel });
+    const { versions = new PolicyVersions({ version: 0, model: this.#server.baseModel }) } = options;
     const runName = `t${this.#id}-${this.#count++}`;
     const publisher = new LoraServerPublisher({
       baseUrls: [this.#server.url],

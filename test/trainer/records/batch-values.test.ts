@@ -91,6 +91,15 @@ describe('batchValues', () => {
     expect(values).toEqual(Object.fromEntries(close));
   });
 
+  it('counts the tokens of older versions, token by token where several versions sampled a rollout', async () => {
+    const versions = Int32Array.of(4, 6, 6, 6);
+    const [first, ...others] = ROLLOUTS;
+    // Of eight tokens, one of a/0 and the four of the other rollouts are older than version 6.
+    expect(await valuesOf([{ ...first!, versions }, ...others])).toMatchObject({ rollouts_mixed: 1, tokens_older: 5 / 8, staleness: 2 });
+    const plain = await valuesOf(ROLLOUTS);
+    expect('rollouts_mixed' in plain || 'tokens_older' in plain).toBe(false);
+  });
+
   it('has no number for what does not occur', async () => {
     const values = await valuesOf(ROLLOUTS.slice(5, 7));
     const counted = {
