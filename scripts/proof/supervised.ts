@@ -36,7 +36,7 @@ export const SUPERVISED: Proof = {
 
 async function proveSupervised({ quick, runs: output }: ProofOptions): Promise<readonly Verdict[]> {
   mkdirSync(output, { recursive: true });
-  const { transcripts, counts } = await makeTranscripts(WORLD, modelTextTokenizer(await openTokenizer(MODEL), MODEL), NANO);
+  const { transcripts, counts } = await makeTranscripts(WORLD, modelTextTokenizer(await openTokenizer(MODEL), MODEL), { wording: NANO });
   const data = join(output, 'transcripts.jsonl');
   writeTranscripts(data, transcripts);
   const flags = [

@@ -4,6 +4,7 @@ import { estimateShare } from '../../src/core/statistics.ts';
 import type { Estimate } from '../../src/schemas/summary.ts';
 import { runEvaluation, type WireSummary } from '../proof/run-evaluation.ts';
 import { readRegularFileSync } from '../../src/files/regular-file.ts';
+import { type Outcome, outcomeOf, OUTCOMES, type PlayedQuestion } from './outcomes.ts';
 
 export interface EvaluationSettings {
   readonly environmentArgs: Readonly<Record<string, unknown>>;
@@ -19,6 +20,8 @@ export interface Evaluation {
   /** Exact match of the last answer that the policy itself wrote, by row. */
   readonly em: Readonly<Record<string, number>>;
   readonly valid: Readonly<Record<string, number>>;
+  /** Number of rows by outcome; absent in records of evaluations that did not count them. */
+  readonly outcomes?: Readonly<Record<Outcome, number>>;
   /** Exact match as upstream counts it, which finds an answer in the prompt too. */
   readonly emUpstream: number;
   readonly retrievalHit: number;
@@ -53,10 +56,12 @@ function evaluationOf({ directory, metrics, truncated, tokens, wall_seconds }: W
   // A rollout that failed and was played again has two lines; the later one counts.
   const rows = lines.map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>).filter(({ error }) => error === null);
   const byRow = (name: string) => Object.fromEntries(rows.map((row) => [String(row['example_id']), Number(row[name])]));
+  const outcomes = rows.map((row) => outcomeOf(playedOf(row)));
   const mean = (name: string) => metrics[name]?.value ?? Number.NaN;
   return {
     em: byRow('em_model_authored'),
     valid: byRow('format_valid'),
+    outcomes: Object.fromEntries(OUTCOMES.map((one) => [one, outcomes.filter((outcome) => outcome === one).length])) as Record<Outcome, number>,
     emUpstream: mean('em'),
     retrievalHit: mean('retrieval_hit'),
     searches: mean('searches'),
@@ -64,6 +69,13 @@ function evaluationOf({ directory, metrics, truncated, tokens, wall_seconds }: W
     outputTokens: tokens.output,
     seconds: Math.round(wall_seconds),
   };
+}
+
+function playedOf(row: Readonly<Record<string, unknown>>): PlayedQuestion {
+  const { segments, info } = row as Pick<PlayedQuestion, 'segments'> & {
+    readonly info: { readonly ground_truth: { readonly target: readonly string[] } };
+  };
+  return { segments, golden: info.ground_truth.target };
 }
 
 /** The share of rows with 1, with Wilson's 95 % interval. */

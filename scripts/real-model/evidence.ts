@@ -10,6 +10,7 @@ export interface ShownPassage {
 
 export interface Evidence {
   readonly passage: number;
+  readonly title: string;
   /** Part of one sentence, at most `MOST_WORDS` long. */
   readonly quote: string;
   /** The golden answer in the quote: in the spelling of the passage if that is the same text in other letters, else in that of the data set. */
@@ -54,14 +55,14 @@ export function findEvidence(question: string, goldenAnswers: readonly string[],
       const score = shared(sentence) + shared(title);
       if (best !== null && score <= best.score) continue;
       const quote = around(sentence, answer);
-      best = { evidence: { passage: number, quote, answer: asSpelled(quote, answer) }, score };
+      best = { evidence: { passage: number, title, quote, answer: asSpelled(quote, answer) }, score };
     }
   }
   return best?.evidence ?? null;
 }
 
 /** Tells whether the text contains the answer as whole words, as exact match compares them. Answers that normalise to nothing are never contained. */
-function holds(text: string, answer: string): boolean {
+export function holds(text: string, answer: string): boolean {
   const golden = normalizeAnswer(answer);
   return golden !== '' && ` ${normalizeAnswer(text)} `.includes(` ${golden} `);
 }

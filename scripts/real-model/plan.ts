@@ -6,6 +6,8 @@ export interface ProofPlan {
   readonly maxTokens: number;
   /** Rows for transcripts; null for all of nq-mini's train split. */
   readonly transcriptRows: number | null;
+  /** Wording of the demonstrations, and the further ones of each row with arranged passages. */
+  readonly demonstrations: { readonly wording: 'quote' | 'title'; readonly arrangements: number };
   /** Test rows that each policy answers greedily, and how many of them it also answers sampled at temperature 1. */
   readonly greedyRows: number;
   readonly sampledRows: number;
@@ -27,6 +29,7 @@ export const FULL_PLAN: ProofPlan = {
   environmentArgs: ENVIRONMENT,
   maxTokens: 96,
   transcriptRows: null,
+  demonstrations: { wording: 'quote', arrangements: 0 },
   greedyRows: 500,
   sampledRows: 200,
   warmUp: { batch_size: 8, steps: 100, learning_rate: 5e-4, schedule: 'cosine', warmup_steps: 4 },
@@ -46,6 +49,7 @@ export const QUICK_PLAN: ProofPlan = {
   environmentArgs: ENVIRONMENT,
   maxTokens: 24,
   transcriptRows: 24,
+  demonstrations: { wording: 'title', arrangements: 1 },
   greedyRows: 2,
   sampledRows: 2,
   warmUp: { batch_size: 2, steps: 2, learning_rate: 5e-4 },

@@ -18,7 +18,7 @@ import { FULL_PLAN, type ProofPlan, QUICK_PLAN } from './plan.ts';
 import { type Evaluated, reportRealModel, type Trained } from './report.ts';
 import { withAdapter } from './served-adapter.ts';
 import { readResult, runStages, type Stage } from './stages.ts';
-import { makeTranscripts, type Transcript, writeTranscripts } from './transcripts.ts';
+import { makeTranscripts, QUOTE, TITLE, type Transcript, writeTranscripts } from './transcripts.ts';
 import { readRegularFileSync } from '../../src/files/regular-file.ts';
 
 const NAME = 'gemma-3-270m';
@@ -98,7 +98,7 @@ class RealModelProof implements AsyncDisposable {
       {
         name: 'transcripts',
         needs: [],
-        settings: [plan.transcriptRows, plan.environmentArgs],
+        settings: [plan.transcriptRows, plan.environmentArgs, plan.demonstrations],
         run: (folder) => this.#makeTranscripts(folder),
       },
       { name: 'model', needs: ['transcripts'], settings: null, run: () => this.#checkModel() },
@@ -132,9 +132,15 @@ class RealModelProof implements AsyncDisposable {
   async #makeTranscripts(folder: string): Promise<object> {
     const limit = this.#plan.transcriptRows === null ? {} : { data_limit: this.#plan.transcriptRows };
     const tokenizer = modelTextTokenizer(await openTokenizer(this.#directory), NAME);
-    const made = await makeTranscripts({ ...this.#plan.environmentArgs, ...limit }, tokenizer);
+    const { wording, arrangements } = this.#plan.demonstrations;
+    const made = await makeTranscripts({ ...this.#plan.environmentArgs, ...limit }, tokenizer, {
+      wording: { quote: QUOTE, title: TITLE }[wording],
+      arrangements,
+    });
     writeTranscripts(join(folder, 'transcripts.jsonl'), made.transcripts);
-    say(`${made.counts.written} transcripts of ${made.counts.rows} rows; ${made.counts.withoutEvidence} without the answer in a passage`);
+    say(
+      `${made.counts.written} transcripts of ${made.counts.rows} rows; ${made.counts.withoutEvidence} without the answer in a passage; ${made.counts.arranged} with arranged passages`,
+    );
     return made.counts;
   }
 

@@ -8,6 +8,7 @@ import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
 import type { ProofOptions } from '../proof/proof-options.ts';
 import { tableLines, type Verdict, writePage } from '../proof/results-page.ts';
 import { type Evaluation, rowsOf, shareOf } from './evaluations.ts';
+import { OUTCOMES } from './outcomes.ts';
 import { type PairedDifference, pairedDifference } from './paired-difference.ts';
 import type { ProofPlan } from './plan.ts';
 import { readResult } from './stages.ts';
@@ -210,8 +211,20 @@ function pageTables(evaluated: EvaluatedPolicies, differences: readonly Differen
       differences.map((one) => [LABELS[one.before], LABELS[one.after], one.mode, differenceText(one), `${one.gained}, ${one.lost} of ${one.rows}`]),
     ),
     '',
+    ...outcomeLines(evaluated),
     'The weights are under the Gemma terms of use; neither they nor the adapters are part of this repository.',
   ];
+}
+
+/** Where greedy answers go wrong, of the policies whose evaluations counted it. */
+function outcomeLines(evaluated: EvaluatedPolicies): string[] {
+  const counted = POLICIES.flatMap((policy) => {
+    const outcomes = evaluated[policy].greedy?.outcomes;
+    return outcomes === undefined ? [] : [[LABELS[policy], ...OUTCOMES.map((one) => String(outcomes[one]))]];
+  });
+  if (counted.length === 0) return [];
+  const titles = ['right', 'no answer', 'no passage holds the answer', 'shares words with it', 'from another place', 'in no passage'];
+  return ['What became of the questions, greedy:', '', ...tableLines(['policy', ...titles], counted), ''];
 }
 
 function shareText({ value, low, high }: Estimate): string {

@@ -36,7 +36,7 @@ export const GIB = 2 ** 30;
 /** CUDA context, kernels and the libraries' own workspaces: 0.5 to 1.5 GiB in practice. */
 const CONTEXT_BYTES = 1.5 * GIB;
 /** The float32 logits of a chunk (`rows_of_chunk` in head.py), and the number of such tensors at once. */
-const CHUNK_BYTES = { cuda: GIB, cpu: GIB / 16 } as const;
+const CHUNK_BYTES = { cuda: GIB, cpu: GIB / 4 } as const;
 const CHUNKS = 2;
 /** Parameter, gradient and two Adam moments in float32, plus a copy in the base's type for the products. */
 const BYTES_PER_ADAPTER_PARAMETER = 4 + 4 + 8 + 2;

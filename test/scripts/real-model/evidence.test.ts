@@ -24,6 +24,7 @@ describe('findEvidence', () => {
     const passages = [passage('Paris is old. The tower stands in Paris.'), passage('The tower stands in Paris too.', 2)];
     expect(findEvidence('where does the tower stand', ['Paris'], passages)).toEqual({
       passage: 1,
+      title: 'A Title',
       quote: 'The tower stands in Paris.',
       answer: 'Paris',
     });

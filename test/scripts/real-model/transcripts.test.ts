@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadRows, openRetriever, type Retriever } from 'vf-search';
 import { ASSISTANT_ANCHOR, isValidSequence, makePrefix, normalizeQuestion, observation } from 'vf-search/environments/search-r1';
-import { makeTranscripts, type Transcript, type TranscriptCounts, writeTranscripts } from '../../../scripts/real-model/transcripts.ts';
+import { makeTranscripts, TITLE, type Transcript, type TranscriptCounts, writeTranscripts } from '../../../scripts/real-model/transcripts.ts';
 import { byteTokenizer } from '../../../src/clients/text-tokenizer.ts';
 import { temporaryFolder } from '../../trainer/publisher/adapter-files.ts';
 
@@ -56,6 +56,25 @@ describe('makeTranscripts', () => {
       expect(isValidSequence(`${ASSISTANT_ANCHOR}\n${text}`)).toEqual({ valid: true, reason: 'Valid sequence format' });
       const [, quote, answer] = /^<think>Doc \d: (.*)<\/think>\n<answer>(.*)<\/answer>$/.exec(segments[2]!.text)!;
       expect(segments[1]!.text.replaceAll(/\s+/g, ' ')).toContain(quote);
+      expect(answer).not.toBe('');
+    }
+  });
+
+  it('adds demonstrations with arranged passages, also of rows whose first passages lack the answer', async () => {
+    const args = { topk: 2, stop_at_answer: true, data_limit: 40 };
+    const plain = await makeTranscripts(args, byteTokenizer, { wording: TITLE });
+    const more = await makeTranscripts(args, byteTokenizer, { wording: TITLE, arrangements: 2 });
+    expect(plain.counts.arranged).toBe(0);
+    expect(more.transcripts.slice(0, plain.transcripts.length)).toEqual(plain.transcripts);
+    const arranged = more.transcripts.slice(plain.transcripts.length);
+    expect(arranged.length).toBe(more.counts.arranged);
+    const prompts = (transcripts: readonly Transcript[]) => new Set(transcripts.map(({ prompt }) => prompt[0]!.content as string));
+    expect([...prompts(arranged)].filter((prompt) => !prompts(plain.transcripts).has(prompt)).length).toBeGreaterThan(0);
+    const seen = (transcripts: readonly Transcript[]) => new Set(transcripts.map(({ segments }) => segments[1]!.text));
+    expect([...seen(arranged)].filter((text) => !seen(plain.transcripts).has(text)).length).toBeGreaterThan(0.8 * arranged.length);
+    for (const { segments } of arranged) {
+      const [, number, title, answer] = /^<think>Doc (\d): (.*)<\/think>\n<answer>(.*)<\/answer>$/.exec(segments[2]!.text)!;
+      expect(segments[1]!.text).toContain(`Doc ${number}(Title: "${title}")`);
       expect(answer).not.toBe('');
     }
   });

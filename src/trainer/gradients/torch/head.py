@@ -18,8 +18,9 @@ def target_log_probs(
 
 
 def rows_of_chunk(vocabulary: int, device: torch.device) -> int:
-    """Number of rows whose float32 logits take 1 GiB on a GPU (three such tensors are alive at once), 64 MiB elsewhere."""
-    budget = 1 << 30 if device.type == "cuda" else 1 << 26
+    """Number of rows whose float32 logits take 1 GiB on a GPU (three such tensors are alive at once), 256 MiB elsewhere. Every chunk of a half-precision base
+    on a CPU converts the head's weights, so small chunks cost more than they save."""
+    budget = 1 << 30 if device.type == "cuda" else 1 << 28
     return max(16, budget // (4 * vocabulary))
 
 
