@@ -9,7 +9,7 @@ import { EmbeddedEngine } from '../../../src/engine/embedded-engine.ts';
 import { passOf, outputJson } from '../../../src/tinker/wire/json-pass.ts';
 import { decodePass, encodeOutput } from '../../../src/tinker/wire/protobuf-pass.ts';
 import type { TrainingPass } from '../../../src/tinker/wire/training-pass.ts';
-import { floatRow } from '../../../src/tinker/wire/wire-tensor.ts';
+import { floatRow, type WireTensor } from '../../../src/tinker/wire/wire-tensor.ts';
 import { EmbeddedBackend } from '../../../src/trainer/gradients/embedded/embedded-backend.ts';
 import { NANO_BASE } from '../../trainer/gradients/embedded/nano-adapter.ts';
 import { type Asked, type Reply, type ScriptedService, scriptedService } from './scripted-service.ts';
@@ -38,6 +38,8 @@ export interface EngineServiceOptions {
 }
 
 const { signal } = new AbortController();
+/** As many as the engine's memory for activations surely holds. */
+const ROWS_AT_ONCE = 8;
 const TARGETS = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'];
 
 export async function engineService({
@@ -47,7 +49,7 @@ export async function engineService({
   hasNorms = true,
   places = Infinity,
 }: EngineServiceOptions = {}): Promise<EngineService> {
-  const engine = await EmbeddedEngine.open({ modelPath, threads: 2, cacheTokens: 4096, signal });
+  const engine = await EmbeddedEngine.open({ modelPath, threads: 1, cacheTokens: 4096, signal });
   const home = mkdtempSync(join(tmpdir(), 'vf-engine-service-'));
   const models = new Map<string, Model>();
   const samplers = new Map<string, string | null>();
@@ -72,29 +74,53 @@ export async function engineService({
 
   async function pass(asked: Omit<TrainingPass, 'seqId'>, isJson: boolean): Promise<Reply> {
     const model = modelAt(asked.modelId);
-    const data = [];
-    for (const { input, lossInputs } of asked.data) {
-      const [chunk] = input;
+    const rows = asked.data.map(({ input: [chunk], lossInputs }) => {
       const next = lossInputs['target_tokens']!.values as Int32Array;
-      const ids = Int32Array.of(...(chunk as { tokens: Int32Array }).tokens, next.at(-1)!);
-      const targets = Int32Array.from(next, (_, i) => i + 1);
-      const batch = { ids, offsets: Int32Array.of(0, ids.length), targets, targetIds: next, temperature: 1 };
-      const { batchId, logProbs } = await model.backend.forward(batch, { retain: !asked.isForwardOnly, adapter: 'on', signal });
-      data.push({ logprobs: floatRow(logProbs) });
-      if (asked.isForwardOnly) continue;
       const row = (name: string, otherwise: number) =>
         (lossInputs[name]?.values as Float32Array | undefined) ?? new Float32Array(next.length).fill(otherwise);
       const [weights, old, advantages] = [row('weights', 1), row('logprobs', 0), row('advantages', 0)];
-      const slope = (t: number) =>
-        asked.lossFn === 'cross_entropy' ? -weights[t]! : -Math.exp(logProbs[t]! - old[t]!) * advantages[t]! * weights[t]!;
-      const divisor = isAveraging
-        ? Math.max(
-            1e-9,
-            weights.reduce((sum, weight) => sum + weight, 0),
-          )
-        : 1;
-      model.pending.push({ batchId, dLogProbs: Float32Array.from(next, (_, t) => slope(t) / divisor) });
-      model.sequences++;
+      // Log-probs of the others are 0 here: the head is most of this model's work.
+      const found = [...next.keys()].filter((t) => weights[t] !== 0 || advantages[t] !== 0);
+      return {
+        ids: Int32Array.of(...(chunk as { tokens: Int32Array }).tokens, next.at(-1)!),
+        next,
+        weights,
+        old,
+        advantages,
+        at: found.length === 0 ? [0] : found,
+      };
+    });
+    const data: { readonly logprobs: WireTensor }[] = [];
+    for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
+      const part = rows.slice(from, from + ROWS_AT_ONCE);
+      const offsets = part.reduce<number[]>((all, { ids }) => [...all, all.at(-1)! + ids.length], [0]);
+      const batch = {
+        ids: Int32Array.from(part.flatMap(({ ids }) => [...ids])),
+        offsets: Int32Array.from(offsets),
+        targets: Int32Array.from(part.flatMap(({ at }, i) => at.map((t) => offsets[i]! + t + 1))),
+        targetIds: Int32Array.from(part.flatMap(({ at, next }) => at.map((t) => next[t]!))),
+        temperature: 1,
+      };
+      const { batchId, logProbs } = await model.backend.forward(batch, { retain: !asked.isForwardOnly, adapter: 'on', signal });
+      let k = 0;
+      const slopes = part.flatMap(({ next, at, weights, old, advantages }) => {
+        const all = new Float32Array(next.length);
+        const divisor = isAveraging
+          ? Math.max(
+              1e-9,
+              weights.reduce((sum, weight) => sum + weight, 0),
+            )
+          : 1;
+        const own = at.map((t) => {
+          all[t] = logProbs[k++]!;
+          return (asked.lossFn === 'cross_entropy' ? -weights[t]! : -Math.exp(all[t] - old[t]!) * advantages[t]! * weights[t]!) / divisor;
+        });
+        data.push({ logprobs: floatRow(all) });
+        return own;
+      });
+      if (asked.isForwardOnly) continue;
+      model.pending.push({ batchId, dLogProbs: Float32Array.from(slopes) });
+      model.sequences += part.length;
     }
     const output = { data, metrics: {} };
     return isJson ? outputJson(output) : encodeOutput(output);
