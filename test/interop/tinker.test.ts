@@ -1,12 +1,14 @@
 /** The Tinker SDK, of each dialect, and recipes of tinker-cookbook, unmodified, against `vf-serve tinker`. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { makePrefix } from '../../environments/search-r1/prompt.ts';
 import { describePeer, type Peer, resultLine, runPeer } from './peer.ts';
 import { type ServedCommand, serveCommand } from './serve-command.ts';
 
-const NANO = join(import.meta.dirname, '../../models/nano-base');
+const ROOT = join(import.meta.dirname, '../..');
+const NANO = join(ROOT, 'models/nano-base');
 const KEY = { TINKER_API_KEY: 'tml-test' };
 /** Float32 sums in another order. */
 const CLOSE = 1e-5;
@@ -49,10 +51,20 @@ interface SdkRun {
 
 interface RecipesRun {
   readonly version: string;
+  /** Of `sl_loop`, by step. */
   readonly nll: readonly number[];
+  /** Of `rl_loop` and `guess_number`. */
   readonly rewards: readonly number[];
-  readonly seconds: readonly number[];
-  readonly guess?: readonly number[];
+  readonly guess: readonly number[];
+  /** Of DPO. */
+  readonly margins: readonly number[];
+  readonly accuracies: readonly number[];
+}
+
+interface SearchRun {
+  readonly version: string;
+  /** Share of right answers, by step. */
+  readonly right: readonly number[];
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-interop-tinker-'));
@@ -92,7 +104,7 @@ for (const [peer, dialect, options] of SDKS) {
       expect(run.likeliest).toEqual(Array.from({ length: 9 }, () => 3));
       for (const [rewarded, punished] of [run.importance_sampling, run.ppo, run.cispo]) expect([rewarded > 0, punished < 0]).toEqual([true, true]);
       expect(run['unknown loss']).toMatch(/no_such_loss.*cross_entropy/);
-      expect(run['unknown model']).toMatch(/no-such-model.*nano-base/);
+      expect(run['unknown model']).toMatch(/has the model nano-base, not.*no-such-model/);
       expect(run['token beyond the vocabulary']).toMatch(/10,?000,?000/);
       expect(Number.isFinite(run['goes on'])).toBe(true);
       expect(run.checkpoints).toEqual(expect.arrayContaining(['training weights/kept', 'sampler sampler_weights/last']));
@@ -114,24 +126,40 @@ for (const [peer, dialect, options] of SDKS) {
 }
 
 describePeer('tinker', {}, () => {
-  const learn = (name: string, options: readonly string[], env: Readonly<Record<string, string>> = {}) =>
-    runPeer<RecipesRun>('tinker', 'recipes', [server.url, NANO, join(folder, name), ...options], { timeoutMs: 280_000, env: { ...KEY, ...env } });
-
-  it('learns by sl_loop and then by rl_loop, and unlearns with rewards turned around', async () => {
-    const run = await learn('recipes', ['all']);
-    expect(mean(run.nll.slice(-3))).toBeLessThan(mean(run.nll.slice(0, 3)) / 2);
-    const [first, last] = [mean(run.rewards.slice(0, 3)), mean(run.rewards.slice(-3))];
-    expect(first).toBeLessThan(0.3);
-    expect(last).toBeGreaterThan(0.8);
-    const control = await learn('control', ['negate'], { VF_STEPS: '15' });
-    // Of its rewards, which are those of wrong answers.
-    const right = 1 - mean(control.rewards.slice(-3));
-    expect(right).toBeLessThan(first);
+  it('teaches by sl_loop and by DPO with a reference model, and plays rl_loop and guess_number', async () => {
+    const args = [server.url, NANO, join(folder, 'recipes')];
+    const run = await runPeer<RecipesRun>('tinker', 'recipes', args, { timeoutMs: 280_000, env: KEY });
+    const [first, last] = [mean(run.nll.slice(0, 3)), mean(run.nll.slice(-3))];
+    expect(last).toBeLessThan(first / 4);
+    expect([run.rewards.length, run.guess.length]).toEqual([2, 2]);
+    expect([run.margins[0], run.margins.at(-1)! > 2, run.accuracies.at(-1)]).toEqual([0, true, 1]);
     resultLine(
       'tinker-cookbook',
       run.version,
-      'sl_loop, rl_loop from its checkpoint, guess_number',
-      `nll ${mean(run.nll.slice(0, 3)).toFixed(2)} to ${mean(run.nll.slice(-3)).toFixed(2)} in ${run.nll.length} steps; reward ${first.toFixed(2)} to ${last.toFixed(2)} in ${run.rewards.length}; control ${right.toFixed(2)}`,
+      'vf-serve tinker: sl_loop, DPO, rl_loop, guess_number',
+      `nll ${first.toFixed(2)} to ${last.toFixed(2)} in ${run.nll.length} steps; DPO margin 0 to ${run.margins.at(-1)!.toFixed(1)} in ${run.margins.length}; two steps each of the others`,
+    );
+  });
+
+  it('teaches the recipe search_tool to search with this retriever, and the opposite with rewards turned around', async () => {
+    await using retriever = await serveCommand(['retrieve', '--corpus', 'fact-world']);
+    const prefix = join(folder, 'prefix.txt');
+    writeFileSync(prefix, makePrefix('').split(' Question:')[0]!);
+    const args = [server.url, retriever.url, NANO, join(ROOT, 'datasets/fact-world/train.jsonl'), prefix];
+    const run = (name: string, more: readonly string[]) =>
+      runPeer<SearchRun>('tinker', 'search_tool', [...args, join(folder, name), ...more], { timeoutMs: 280_000, env: KEY });
+    const { version, right } = await run('search', ['15']);
+    const [first, last] = [mean(right.slice(0, 2)), mean(right.slice(-3))];
+    expect(first).toBeLessThan(0.35);
+    expect(last).toBeGreaterThan(0.85);
+    const control = await run('control', ['8', 'negate']);
+    const opposite = mean(control.right.slice(-3));
+    expect(opposite).toBeLessThan(first);
+    resultLine(
+      'tinker-cookbook',
+      version,
+      'vf-serve tinker and vf-serve retrieve: search_tool on the fact world, 8 × 16 rollouts a step',
+      `right answers ${right.map((share) => share.toFixed(2).replace('0.', '.')).join(' ')}; rewards turned around ${opposite.toFixed(2)} after 8 steps`,
     );
   });
 });

@@ -1,7 +1,7 @@
 """
-Recipes of tinker-cookbook as they are, against a server of the nano model: recipes.py URL MODEL FOLDER [negate]. `sl_loop` teaches the form of an answer, with digits
-at random; `rl_loop` goes on from its checkpoint and must learn the digit that the question names; `guess_number` and DPO follow. Only what the recipes would get from
-the hub is given here: rows, and the name of the renderer. `negate` turns the rewards of `rl_loop` around. Prints what was learned as JSON.
+Recipes of tinker-cookbook as they are, against a server of the nano model: recipes.py URL MODEL FOLDER. `sl_loop` and DPO with a reference model must learn; `rl_loop`
+and `guess_number`, at which so small a model earns nothing, must run. Given here is what the recipes would get from the hub, rows, and what they would know of the
+model, its renderer. Prints what they logged as JSON.
 """
 
 import asyncio
@@ -13,77 +13,71 @@ import sys
 
 os.environ["TINKER_TELEMETRY"] = "0"
 URL, MODEL, FOLDER = sys.argv[1:4]
-SUFFIX = " Provide a numerical answer without units, written inside \\boxed{}."
+os.environ["TINKER_BASE_URL"] = URL
 
 import datasets
 from tinker_cookbook import model_info
 from tinker_cookbook.recipes import rl_loop, sl_loop
+from tinker_cookbook.recipes.multiplayer_rl.guess_number import train as guess_number
+from tinker_cookbook.recipes.preference.dpo import train as dpo
+from tinker_cookbook.rl import train as rl_train
 
 numbers = random.Random(1)
+found: dict[str, object] = {"version": importlib.metadata.version("tinker-cookbook")}
 
 
-def rows(count: int, chooses: bool) -> datasets.DatasetDict:
-    made = []
-    for _ in range(count):
-        digit = numbers.randrange(10)
-        question = f"Write {digit}."
-        if chooses:
-            answer = f"\\boxed{{{numbers.randrange(10)}}}"
-            made.append({"messages": [{"role": "user", "content": question + SUFFIX}, {"role": "assistant", "content": answer}]})
-        else:
-            made.append({"question": question, "answer": f"#### {digit}"})
-    return datasets.DatasetDict({"train": datasets.Dataset.from_list(made)})
+def rows(made: list[dict[str, object]]) -> datasets.DatasetDict:
+    return datasets.DatasetDict({"train": datasets.Dataset.from_list(made), "test": datasets.Dataset.from_list(made[:8])})
 
 
-def load_dataset(name: str, *_: object, **__: object) -> datasets.DatasetDict:
-    return {"HuggingFaceH4/no_robots": lambda: rows(2_000, True), "openai/gsm8k": lambda: rows(4_000, False)}[name]()
+def taught() -> datasets.DatasetDict:
+    asked = [numbers.randrange(10) for _ in range(640)]
+    return rows([{"messages": [{"role": "user", "content": f"Write {n}."}, {"role": "assistant", "content": f"It is {n}."}]} for n in asked])
+
+
+def solved() -> datasets.DatasetDict:
+    return rows([{"question": f"Write {n % 10}.", "answer": f"#### {n % 10}"} for n in range(64)])
+
+
+def compared() -> datasets.DatasetDict:
+    asked = [numbers.randrange(10) for _ in range(160)]
+    start = [f"\n\nHuman: Write {n}.\n\nAssistant: " for n in asked]
+    return rows([{"chosen": f"{each}The river is near.", "rejected": f"{each}Nobody knows that."} for each in start])
+
+
+def load_dataset(name: str, *_: object, split: str | None = None, **__: object) -> object:
+    made = {"HuggingFaceH4/no_robots": taught, "openai/gsm8k": solved, "Anthropic/hh-rlhf": compared}[name]()
+    return made if split is None else made[split]
 
 
 datasets.load_dataset = load_dataset
 model_info.get_recommended_renderer_names = lambda _: ["role_colon"]
 
 
-def metrics(folder: str, name: str) -> list[float]:
+def logged(folder: str, name: str) -> list[float]:
     with open(f"{folder}/metrics.jsonl") as file:
         lines = [json.loads(line) for line in file]
     return [line[name] for line in lines if name in line]
 
 
-def last_state(folder: str) -> dict[str, object]:
-    with open(f"{folder}/checkpoints.jsonl") as file:
-        return [json.loads(line) for line in file][-1]
+common = {"base_url": URL, "model_name": MODEL}
+folder = f"{FOLDER}/sl"
+sl_loop.main(sl_loop.Config(**common, log_path=folder, batch_size=16, learning_rate=5e-3, lora_rank=16))
+found["nll"] = logged(folder, "train_mean_nll")
 
+folder = f"{FOLDER}/rl"
+rl_loop.main(rl_loop.Config(**common, log_path=folder, batch_size=4, group_size=4, lora_rank=16, max_tokens=16, max_steps=2))
+found["rewards"] = logged(folder, "reward/total")
 
-found: dict[str, object] = {"version": importlib.metadata.version("tinker-cookbook")}
-
-taught = f"{FOLDER}/sl"
-sl_loop.main(sl_loop.Config(base_url=URL, log_path=taught, model_name=MODEL, batch_size=16, learning_rate=3e-3, lora_rank=16, max_steps=40, save_every=0))
-found["nll"] = metrics(taught, "train_mean_nll")
-
-rewarded = f"{FOLDER}/rl"
-os.makedirs(rewarded)
-with open(f"{rewarded}/checkpoints.jsonl", "w") as file:
-    file.write(json.dumps({**last_state(taught), "batch": 0, "final": None}) + "\n")
-if "negate" in sys.argv:
-    reward_of = rl_loop.get_reward
-    rl_loop.get_reward = lambda response, answer: 1.0 - reward_of(response, answer)
-steps = int(os.environ.get("VF_STEPS", "40"))
-rl_loop.main(
-    rl_loop.Config(base_url=URL, log_path=rewarded, model_name=MODEL, batch_size=8, group_size=8, learning_rate=1e-3, lora_rank=16, max_tokens=12, max_steps=steps, save_every=0)
+folder = f"{FOLDER}/guess"
+config = guess_number.CLIConfig(
+    model_name=MODEL, renderer_name="role_colon", batch_size=2, group_size=4, max_steps=2, eval_every=0, max_tokens=24, log_path=folder
 )
-found["rewards"] = metrics(rewarded, "reward/total")
-found["seconds"] = metrics(rewarded, "time/total")
+asyncio.run(rl_train.main(guess_number.build_config(config)))
+found["guess"] = logged(folder, "env/all/reward/total")
 
-if "all" in sys.argv:
-    from tinker_cookbook.recipes.multiplayer_rl.guess_number import train as guess_number
-    from tinker_cookbook.rl import train as rl_train
-
-    played = f"{FOLDER}/guess"
-    config = guess_number.CLIConfig(
-        model_name=MODEL, renderer_name="role_colon", batch_size=2, group_size=4, max_steps=2, eval_every=0, max_tokens=24, log_path=played
-    )
-    os.environ["TINKER_BASE_URL"] = URL
-    asyncio.run(rl_train.main(guess_number.build_config(config)))
-    found["guess"] = metrics(played, "env/all/reward/total")
+folder = f"{FOLDER}/dpo"
+dpo.cli_main(dpo.CLIConfig(**common, renderer_name="role_colon", log_path=folder, batch_size=16, learning_rate=1e-3, lr_schedule="constant"))
+found["margins"], found["accuracies"] = logged(folder, "margin"), logged(folder, "accuracy")
 
 print(json.dumps(found))
