@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
 import { parseJson } from '../../files/json-file.ts';
 import { readRegularFile, statIfThere } from '../../files/regular-file.ts';
+import { syncDirectory } from '../../files/json-lines.ts';
 import { hidden, temporaryPrefix } from '../../files/temporary-names.ts';
 import { writeFolder } from '../../files/write-folder.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
@@ -33,6 +34,8 @@ export interface SaveOptions {
 }
 
 const [RUN, CHECKPOINT] = ['run.json', 'checkpoint.json'] as const;
+/** Before the name of a checkpoint that is whole and about to take the place of another; no checkpoint's name begins so. */
+const NEWER = '.newer~';
 const KINDS: readonly CheckpointKind[] = ['weights', 'sampler_weights'];
 
 export class Checkpoints {
@@ -88,11 +91,12 @@ export class Checkpoints {
   /** Rejects with TinkerRefusal (409) for a name that is taken. */
   async save(path: CheckpointPath, { ttlSeconds, overwrite, metadata, fill }: SaveOptions): Promise<Checkpoint> {
     const folder = join(this.#folderOf(path.modelId), path.kind, path.name);
-    if ((await this.#find(path)) !== null) {
-      if (!overwrite) throw new TinkerRefusal(409, `${checkpointUri(path)} exists already; choose another name`);
-      await this.#remove(folder);
-    }
-    await writeFolder(folder, async (whole) => {
+    const isThere = (await this.#find(path)) !== null;
+    if (isThere && !overwrite) throw new TinkerRefusal(409, `${checkpointUri(path)} exists already; choose another name`);
+    // The earlier one stays until this one is whole.
+    const target = isThere ? join(folder, '..', `${NEWER}${path.name}`) : folder;
+    if (isThere) await rm(target, { recursive: true, force: true });
+    await writeFolder(target, async (whole) => {
       await fill(whole);
       const time = new Date();
       const file: CheckpointFile = {
@@ -103,6 +107,11 @@ export class Checkpoints {
       };
       await writeFile(join(whole, CHECKPOINT), jsonText(file), { flush: true });
     });
+    if (isThere) {
+      await this.#remove(folder);
+      await rename(target, folder);
+      await syncDirectory(join(folder, '..'));
+    }
     return this.get(path);
   }
 
@@ -140,6 +149,21 @@ export class Checkpoints {
 /** Makes the folder of a server's state. */
 export async function makeState(root: string): Promise<void> {
   await mkdir(root, { recursive: true });
+}
+
+/** Ends what a killed server began: a checkpoint that was to take the place of another does so, unless the other is still there. No server may run on the folder. */
+export async function finishReplacements(root: string): Promise<void> {
+  for (const run of await readdir(root)) {
+    for (const kind of KINDS) {
+      const folder = join(root, run, kind);
+      for (const name of await readdir(folder).catch(() => [])) {
+        if (!name.startsWith(NEWER)) continue;
+        const target = join(folder, name.slice(NEWER.length));
+        if (statIfThere(target) === undefined && statIfThere(join(folder, name, CHECKPOINT)) !== undefined) await rename(join(folder, name), target);
+        else await rm(join(folder, name), { recursive: true, force: true });
+      }
+    }
+  }
 }
 
 async function read<S extends object>(schema: S, path: string): Promise<XStatic<S>> {

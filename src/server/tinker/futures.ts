@@ -1,8 +1,10 @@
 /** Work that a caller asks for and comes back for: each request answers an id at once, and the result is retrieved by it. */
+import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { onAbort } from '../../core/abort.ts';
 import type { PassOutput } from '../../tinker/wire/training-pass.ts';
 import type { Samples } from '../../tinker/wire/samples.ts';
+import type { HeldBytes } from '../held-bytes.ts';
 import { type FutureFailure, failureOf, TinkerRefusal } from './tinker-refusal.ts';
 
 /** Passes and samples are kept as numbers: the caller who retrieves them says in which form it reads them. */
@@ -21,12 +23,16 @@ const SMALL_BYTES = 512;
 export interface FuturesOptions {
   /** Called with every failure that is the server's own. */
   readonly onFailure: (error: unknown) => void;
+  /** The account of what requests hold until their work is done. */
+  readonly held: HeldBytes;
   /** Requests whose work may wait or run at a time. @default 10,000 */
   readonly mostUnfinished?: number;
 }
 
 export class Futures {
   readonly #options: FuturesOptions;
+  /** Another one in every process: a caller who comes back after a restart must not get somebody else's result. */
+  readonly #prefix = `future-${randomBytes(6).toString('hex')}-`;
   readonly #unfinished = new Map<string, Promise<void>>();
   readonly #finished = new LRUCache<string, FutureOutcome>({ max: MOST_FINISHED, maxSize: MOST_BYTES, sizeCalculation: bytesOf, ttl: KEPT_MS });
   #made = 0;
@@ -35,17 +41,19 @@ export class Futures {
     this.#options = options;
   }
 
-  /** Throws TinkerRefusal (429) if too much waits already. */
-  assertRoom(): void {
-    const { mostUnfinished = MOST_UNFINISHED } = this.#options;
+  /** Throws TinkerRefusal (429) if too much waits already. @param bytes what the request would hold */
+  assertRoom(bytes = 0): void {
+    const { mostUnfinished = MOST_UNFINISHED, held } = this.#options;
+    if (!held.makeRoom(bytes)) throw new TinkerRefusal(429, `${held.fullText}; send this request again later`, { retryable: true });
     if (this.#unfinished.size >= mostUnfinished)
       throw new TinkerRefusal(429, `${mostUnfinished} requests wait for their results already; send this one again later`, { retryable: true });
   }
 
-  /** Returns its id. A failure is a result too. */
-  begin(work: () => Promise<FutureResult>): string {
-    const id = `future-${++this.#made}`;
-    const done = this.#finish(id, work);
+  /** Returns its id. A failure is a result too. @param bytes what the work holds until it is done */
+  begin(work: () => Promise<FutureResult>, bytes = 0): string {
+    const id = `${this.#prefix}${++this.#made}`;
+    this.#options.held.hold(bytes);
+    const done = this.#finish(id, work).finally(() => this.#options.held.hold(-bytes));
     this.#unfinished.set(id, done);
     return id;
   }
@@ -57,10 +65,10 @@ export class Futures {
     const outcome = this.#finished.get(id);
     if (outcome !== undefined) return outcome;
     if (this.#unfinished.has(id)) return null;
-    const number = Number(/^future-(\d+)$/.exec(id)?.[1] ?? Infinity);
-    if (number <= this.#made)
+    const number = id.startsWith(this.#prefix) ? Number(id.slice(this.#prefix.length)) : NaN;
+    if (number >= 1 && number <= this.#made)
       throw new TinkerRefusal(410, `The result of ${id} was kept for ${KEPT_MS / 60_000} minutes and is gone; send the request again`);
-    throw new TinkerRefusal(404, `There is no request ${JSON.stringify(id.slice(0, 64))} at this server`);
+    throw new TinkerRefusal(404, `There is no request ${JSON.stringify(id.slice(0, 64))} at this server; it may have been started again since`);
   }
 
   async #finish(id: string, work: () => Promise<FutureResult>): Promise<void> {

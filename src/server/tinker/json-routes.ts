@@ -11,12 +11,19 @@ import { TinkerRefusal } from './tinker-refusal.ts';
 
 export const API = '/api/v1';
 /** Answers to requests that may be sent again, by the key that a client gives each. */
-const [MOST_ANSWERS, LONGEST_KEY] = [10_000, 200] as const;
+const [MOST_ANSWERS, MOST_ANSWER_CHARACTERS, LONGEST_KEY] = [10_000, 2 ** 24, 200] as const;
+
+/** The body of a request. */
+export interface Content {
+  /** Tells it from others. */
+  readonly digest: string;
+  /** What it holds, roughly, once it is read. */
+  readonly bytes: number;
+}
 
 interface RouteContext {
   readonly c: Context;
-  /** Digest of the body. */
-  readonly content: string;
+  readonly content: Content;
   /** Aborts when the client goes. */
   readonly signal: AbortSignal;
 }
@@ -29,7 +36,8 @@ export type PostRoute = <S extends object>(
 
 /** Routes whose bodies are JSON. An answer that is a plain object is kept for the client's idempotency key. */
 export function jsonRoutes(app: Hono, budget: BodyBudget): PostRoute {
-  const answers = new LRUCache<string, object>({ max: MOST_ANSWERS });
+  const sizeOf = (answer: object) => JSON.stringify(answer).length;
+  const answers = new LRUCache<string, object>({ max: MOST_ANSWERS, maxSize: MOST_ANSWER_CHARACTERS, sizeCalculation: sizeOf });
   return (path, schema, answer) => {
     const check = schemaCheck(schema);
     app.post(`${API}/${path}`, (c) => {
@@ -38,8 +46,8 @@ export function jsonRoutes(app: Hono, budget: BodyBudget): PostRoute {
       if (!isJson(c.req.raw)) throw new TinkerRefusal(415, 'The content-type of the body must be application/json');
       return budget.withBody(c.req.raw, async (body) => {
         if (!body.ok) throw new TinkerRefusal(body.status, body.detail, { cause: body.cause });
-        const content = hash('sha256', body.text);
-        const key = idempotencyKey(c, content);
+        const content = { digest: hash('sha256', body.text), bytes: 2 * body.text.length };
+        const key = idempotencyKey(c, content.digest);
         const known = key === null ? undefined : answers.get(key);
         if (known !== undefined) return c.json(known);
         const value = body.text === '' ? {} : parsed(body.text);
@@ -53,9 +61,9 @@ export function jsonRoutes(app: Hono, budget: BodyBudget): PostRoute {
   };
 }
 
-function idempotencyKey(c: Context, content: string): string | null {
+function idempotencyKey(c: Context, digest: string): string | null {
   const key = c.req.header('x-idempotency-key');
-  return key === undefined || key.length > LONGEST_KEY ? null : `${c.req.path} ${key} ${content}`;
+  return key === undefined || key.length > LONGEST_KEY ? null : `${c.req.path} ${key} ${digest}`;
 }
 
 function parsed(text: string): unknown {

@@ -49,6 +49,11 @@ export class NumberedRequests {
     return id;
   }
 
+  /** Requests that wait for an earlier one fail. */
+  end(): void {
+    this.#refuse('The model was unloaded, or its session has ended');
+  }
+
   #queue<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#turn.then(work);
     this.#turn = result.catch(() => {});
@@ -78,6 +83,11 @@ export class NumberedRequests {
     const missing = this.#next;
     const text = `The request with seq_id ${missing} did not arrive within ${this.#gapMs / 1000} seconds, and later ones wait for it; load the last checkpoint into a new model`;
     this.#next = Math.max(...this.#waiting.keys()) + 1;
+    this.#refuse(text);
+  }
+
+  #refuse(text: string): void {
+    clearTimeout(this.#timer);
     for (const { refuse } of this.#waiting.values()) refuse(new TinkerRefusal(400, text));
     this.#waiting.clear();
   }

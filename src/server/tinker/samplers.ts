@@ -9,11 +9,16 @@ export interface Sampler {
   readonly sessionId: string;
   /** A PEFT directory; null for the base. */
   readonly adapter: string | null;
+  /** Tells the weights in the directory from earlier ones of the same name. */
+  readonly version: string;
   /** The checkpoint's path; null for the base, and for weights without a name. */
   readonly modelPath: string | null;
   /** The folder to remove with the session: of weights without a name. */
   readonly folder: string | null;
 }
+
+/** Weights without a name that a session keeps: a run samples from the latest, and may still have samples of those before. Each is an adapter on disk. */
+const [MOST_NAMELESS, MOST_SAMPLERS] = [32, 65_536] as const;
 
 export interface SamplersOptions {
   readonly compute: TinkerCompute;
@@ -25,7 +30,7 @@ export interface SamplersOptions {
 export class Samplers {
   readonly #options: SamplersOptions;
   readonly #samplers = new Map<string, Sampler>();
-  /** Names of loaded adapters, by directory. An evicted one is unloaded; samples that run on it finish. */
+  /** Names of loaded adapters, by directory and version. An evicted one is unloaded; samples that run on it finish. */
   readonly #loaded: LRUCache<string, Promise<string>>;
   #names = 0;
 
@@ -36,8 +41,14 @@ export class Samplers {
     this.#loaded = new LRUCache({ max: maxLoaded, dispose: unload });
   }
 
-  add(sampler: Sampler): void {
+  /** Throws TinkerRefusal (429) if there are too many. Of a session's weights without a name, the oldest ones go. */
+  async add(sampler: Sampler): Promise<void> {
+    if (this.#samplers.size >= MOST_SAMPLERS)
+      throw new TinkerRefusal(429, `${MOST_SAMPLERS} sampling sessions are open already; finish the sessions that are done`, { retryable: true });
     this.#samplers.set(sampler.id, sampler);
+    if (sampler.folder === null) return;
+    const nameless = [...this.#samplers.values()].filter(({ sessionId, folder }) => folder !== null && sessionId === sampler.sessionId);
+    for (const old of nameless.slice(0, -MOST_NAMELESS)) await this.#remove(old);
   }
 
   /** Throws TinkerRefusal (404). */
@@ -56,27 +67,35 @@ export class Samplers {
   }
 
   /** The name under which the sampler's adapter is loaded; null for the base. */
-  async adapterOf({ adapter }: Sampler): Promise<string | null> {
+  async adapterOf({ adapter, version }: Sampler): Promise<string | null> {
     if (adapter === null) return null;
-    const known = this.#loaded.get(adapter);
+    const key = keyOf(adapter, version);
+    const known = this.#loaded.get(key);
     if (known !== undefined) return known;
     const name = `tinker-${++this.#names}`;
     const { compute, signal } = this.#options;
     const loading = compute.loadAdapter({ name, directory: adapter, signal }).then(() => name);
-    this.#loaded.set(adapter, loading);
+    this.#loaded.set(key, loading);
     // Not kept, so that the next sample tries again.
-    loading.catch(() => this.#loaded.delete(adapter));
+    loading.catch(() => this.#loaded.delete(key));
     return loading;
   }
 
   /** Forgets the samplers of a session, and removes weights without a name. */
   async end(sessionId: string): Promise<void> {
     for (const sampler of this.#samplers.values()) {
-      if (sampler.sessionId !== sessionId) continue;
-      this.#samplers.delete(sampler.id);
-      if (sampler.folder === null) continue;
-      this.#loaded.delete(sampler.adapter!);
-      await rm(sampler.folder, { recursive: true, force: true });
+      if (sampler.sessionId === sessionId) await this.#remove(sampler);
     }
   }
+
+  async #remove({ id, adapter, version, folder }: Sampler): Promise<void> {
+    this.#samplers.delete(id);
+    if (folder === null) return;
+    this.#loaded.delete(keyOf(adapter!, version));
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function keyOf(adapter: string, version: string): string {
+  return `${adapter} ${version}`;
 }

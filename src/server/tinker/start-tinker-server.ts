@@ -1,11 +1,14 @@
 /** Starts the Tinker API over what trains and samples, for `vf-serve tinker` and for tests. */
 import { lockRun } from '../../files/run-lock.ts';
 import { listen } from '../listen.ts';
-import { makeState } from './checkpoints.ts';
+import { finishReplacements, makeState } from './checkpoints.ts';
 import { tinkerApp } from './tinker-app.ts';
 import { TinkerService, type TinkerServiceOptions } from './tinker-service.ts';
 
-export interface TinkerServerOptions extends Pick<TinkerServiceOptions, 'compute' | 'baseNames' | 'state' | 'onFailure' | 'silentMs'> {
+export interface TinkerServerOptions extends Pick<
+  TinkerServiceOptions,
+  'compute' | 'baseNames' | 'state' | 'onFailure' | 'silentMs' | 'maxHeldBytes'
+> {
   /** @default '127.0.0.1' */
   readonly host?: string;
   /** 0 picks a free port. @default 0 */
@@ -40,6 +43,7 @@ export async function startTinkerServer(options: TinkerServerOptions): Promise<T
   await makeState(state);
   const lock = await lockRun(state);
   try {
+    await finishReplacements(state);
     const service = new TinkerService({ ...options, maxModels, maxRank, maxLoaded, maxPending });
     const server = await listen(tinkerApp(service, { ...options, host }), { host, port });
     return {

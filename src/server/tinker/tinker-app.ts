@@ -41,7 +41,12 @@ export function tinkerApp(tinker: TinkerService, options: TinkerAppOptions): Hon
   const archives = new Archives();
   guard(app, options);
   const { maxBodyBytes = MAX_BODY_BYTES } = options;
-  const budget = new BodyBudget({ maxBodyBytes, maxTotalBytes: BODIES_HELD * maxBodyBytes, bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS });
+  const budget = new BodyBudget({
+    maxBodyBytes,
+    maxTotalBytes: BODIES_HELD * maxBodyBytes,
+    held: tinker.held,
+    bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS,
+  });
   const post = jsonRoutes(app, budget);
   statusRoutes(app, tinker, post);
   passRoutes(app, tinker, budget, post);
@@ -62,7 +67,7 @@ export function tinkerApp(tinker: TinkerService, options: TinkerAppOptions): Hon
   post('save_weights_for_sampler', service.saveSamplerSchema, (body, { content }) => tinker.saveForSampler(body, content));
   post('load_weights', service.loadWeightsSchema, (body, { content }) => tinker.loadWeights(body, content));
   post('create_sampling_session', service.createSamplingSessionSchema, (body) => tinker.createSamplingSession(body));
-  post('asample', sampleRequestSchema, (body) => tinker.sample(body));
+  post('asample', sampleRequestSchema, (body, { content }) => tinker.sample(body, content));
   post('retrieve_future', service.retrieveFutureSchema, ({ request_id: id }, { c, signal }) => answerFuture(c, tinker.futures, id, signal));
   listingRoutes(app, tinker, archives, post);
   otherRoutes(app, options);
@@ -109,7 +114,7 @@ function passRoutes(app: Hono, tinker: TinkerService, budget: BodyBudget, post: 
     };
     return budget.withBytes(source, async (body) => {
       if (!body.ok) throw new TinkerRefusal(body.status, body.detail, { cause: body.cause });
-      return c.json(await tinker.pass(decodePass(body.bytes), hash('sha256', body.bytes)));
+      return c.json(await tinker.pass(decodePass(body.bytes), { digest: hash('sha256', body.bytes), bytes: 2 * body.bytes.length }));
     });
   });
   post('forward_backward', forwardBackwardSchema, ({ model_id: modelId, seq_id: seqId, forward_backward_input: input }, { content }) =>

@@ -8,7 +8,9 @@ import type { CreateModel, CreateSamplingSession, LoadWeights, OptimStep, SaveSa
 import type { TrainingPass } from '../../tinker/wire/training-pass.ts';
 import { checkpointName, parseCheckpointUri } from './checkpoint-path.ts';
 import { Checkpoints } from './checkpoints.ts';
+import { HeldBytes } from '../held-bytes.ts';
 import { type FutureResult, Futures } from './futures.ts';
+import type { Content } from './json-routes.ts';
 import { sampleWork, samplesOf } from './sample-work.ts';
 import { type Sampler, Samplers } from './samplers.ts';
 import { Sessions } from './sessions.ts';
@@ -31,6 +33,8 @@ export interface TinkerServiceOptions {
   readonly maxPending: number;
   /** The time after which a session that says nothing ends. @default five minutes */
   readonly silentMs?: number;
+  /** Bytes that requests may hold until their work is done. @default a quarter of the heap's limit, at most 1 GiB */
+  readonly maxHeldBytes?: number;
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -46,6 +50,8 @@ const OPTIMIZERS = ['adam', 'adamw'];
 
 export class TinkerService {
   readonly options: TinkerServiceOptions;
+  /** What callers make the server hold. */
+  readonly held: HeldBytes;
   readonly checkpoints: Checkpoints;
   readonly futures: Futures;
   readonly sessions: Sessions;
@@ -60,8 +66,9 @@ export class TinkerService {
     this.options = options;
     const { compute, state, onFailure, silentMs } = options;
     const { signal } = this.#ended;
+    this.held = new HeldBytes(options.maxHeldBytes);
     this.checkpoints = new Checkpoints(state);
-    this.futures = new Futures({ onFailure });
+    this.futures = new Futures({ onFailure, held: this.held });
     this.models = new TrainedModels({ ...options, checkpoints: this.checkpoints, signal });
     this.samplers = new Samplers({ compute, maxLoaded: options.maxLoaded, signal });
     const onEnd = (id: string) => void Promise.all([this.models.end(id), this.samplers.end(id)]).catch(onFailure);
@@ -90,7 +97,7 @@ export class TinkerService {
     );
   }
 
-  loadWeights(body: LoadWeights, content: string): Accepted | Promise<Accepted> {
+  loadWeights(body: LoadWeights, content: Content): Accepted | Promise<Accepted> {
     const { path, optimizer = false, model_id: modelId, session_id: sessionId, model_seq_id: number, seq_id: seqId } = body;
     const checkpointPath = parseCheckpointUri(path);
     if (typeof modelId === 'string') {
@@ -120,14 +127,14 @@ export class TinkerService {
     return { request_id: this.futures.begin(work), model_id: modelId };
   }
 
-  pass(pass: TrainingPass, content: string): Promise<Accepted> {
+  pass(pass: TrainingPass, content: Content): Promise<Accepted> {
     return this.#numbered(pass.modelId, pass.seqId === 0 ? null : pass.seqId, content, async (model) => ({
       kind: 'pass',
       output: await model.pass(pass),
     }));
   }
 
-  optimStep({ model_id: modelId, seq_id: seqId, adam_params: params }: OptimStep, content: string): Promise<Accepted> {
+  optimStep({ model_id: modelId, seq_id: seqId, adam_params: params }: OptimStep, content: Content): Promise<Accepted> {
     return this.#numbered(modelId, seqId ?? null, content, async (model) => {
       const options = adamOptions(params);
       const { gradNorm } = await model.step(options);
@@ -135,7 +142,7 @@ export class TinkerService {
     });
   }
 
-  saveWeights(body: SaveWeights, content: string): Promise<Accepted> {
+  saveWeights(body: SaveWeights, content: Content): Promise<Accepted> {
     const { model_id: modelId, path, seq_id: seqId, ttl_seconds: ttl, overwrite = false, user_metadata: metadata } = body;
     return this.#numbered(modelId, seqId ?? null, content, async (model) => {
       const name = checkpointName(path ?? `step-${++this.#saved}`);
@@ -146,7 +153,7 @@ export class TinkerService {
     });
   }
 
-  saveForSampler(body: SaveSampler, content: string): Promise<Accepted> {
+  saveForSampler(body: SaveSampler, content: Content): Promise<Accepted> {
     const {
       model_id: modelId,
       path,
@@ -167,7 +174,7 @@ export class TinkerService {
       mkdirSync(folder);
       await fill(folder);
       const id = typeof number === 'number' ? `${model.sessionId}:sample:${number}` : `${modelId}:sample-${this.#saved}`;
-      this.samplers.add({ id, sessionId: model.sessionId, adapter: join(folder, 'adapter'), modelPath: null, folder });
+      await this.samplers.add({ id, sessionId: model.sessionId, adapter: join(folder, 'adapter'), version: id, modelPath: null, folder });
       return json({ type: 'save_weights_for_sampler', path: null, sampling_session_id: id });
     });
   }
@@ -177,11 +184,14 @@ export class TinkerService {
     this.sessions.beat(sessionId);
     const source = await this.#sourceOf(base ?? null, path ?? null);
     const id = `${sessionId}:sample:${number}`;
-    this.samplers.add({ ...source, id, sessionId });
+    await this.samplers.add({ ...source, id, sessionId });
     return { type: 'create_sampling_session', sampling_session_id: id };
   }
 
-  async sample(body: XStatic<typeof sampleRequestSchema>): Promise<Accepted & { readonly sample_sequence_ids: readonly string[] }> {
+  async sample(
+    body: XStatic<typeof sampleRequestSchema>,
+    { bytes }: Content,
+  ): Promise<Accepted & { readonly sample_sequence_ids: readonly string[] }> {
     const work = sampleWork(body);
     const sampler = await this.#samplerOf(body);
     const { maxPending, compute } = this.options;
@@ -191,7 +201,7 @@ export class TinkerService {
         `${this.#samples} samples wait or run already, of ${maxPending} at most (--max-pending); send this request again later`,
         { retryable: true },
       );
-    this.futures.assertRoom();
+    this.futures.assertRoom(bytes);
     this.#samples += work.count;
     const id = this.futures.begin(async () => {
       try {
@@ -200,7 +210,7 @@ export class TinkerService {
       } finally {
         this.#samples -= work.count;
       }
-    });
+    }, bytes);
     return { request_id: id, sample_sequence_ids: Array.from({ length: work.count }, (_, k) => `${id}-${k}`) };
   }
 
@@ -218,12 +228,12 @@ export class TinkerService {
   }
 
   /** The base, or the weights of a checkpoint of either kind. Rejects with TinkerRefusal. */
-  async #sourceOf(base: string | null, modelPath: string | null): Promise<Pick<Sampler, 'adapter' | 'modelPath' | 'folder'>> {
+  async #sourceOf(base: string | null, modelPath: string | null): Promise<Pick<Sampler, 'adapter' | 'version' | 'modelPath' | 'folder'>> {
     if (base !== null) this.models.baseNamed(base);
     else if (modelPath === null) throw new TinkerRefusal(422, 'A sampler needs base_model or model_path, or asample the id of a sampling session');
-    if (modelPath === null) return { adapter: null, modelPath, folder: null };
-    const { folder } = await this.checkpoints.get(parseCheckpointUri(modelPath));
-    return { adapter: join(folder, 'adapter'), modelPath, folder: null };
+    if (modelPath === null) return { adapter: null, version: '', modelPath, folder: null };
+    const { folder, file } = await this.checkpoints.get(parseCheckpointUri(modelPath));
+    return { adapter: join(folder, 'adapter'), version: file.time, modelPath, folder: null };
   }
 
   #create(modelId: string, sessionId: string, make: () => Promise<TrainedModel>, answer: (model: TrainedModel) => object): Accepted {
@@ -235,11 +245,11 @@ export class TinkerService {
   }
 
   /** A request of a model, in its turn. Rejects with TinkerRefusal (404) for a model that is not in training. */
-  async #numbered(modelId: string, seqId: number | null, content: string, work: (model: TrainedModel) => Promise<FutureResult>): Promise<Accepted> {
+  async #numbered(modelId: string, seqId: number | null, content: Content, work: (model: TrainedModel) => Promise<FutureResult>): Promise<Accepted> {
     const model = await this.models.get(modelId);
-    this.futures.assertRoom();
+    this.futures.assertRoom(content.bytes);
     model.lastRequest = new Date();
-    const id = model.requests.take(seqId, content, (inTurn) => this.futures.begin(() => inTurn(() => work(model))));
+    const id = model.requests.take(seqId, content.digest, (inTurn) => this.futures.begin(() => inTurn(() => work(model)), content.bytes));
     return { request_id: id, model_id: modelId };
   }
 }

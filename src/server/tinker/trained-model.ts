@@ -134,6 +134,7 @@ export class TrainedModel {
   }
 
   close(): Promise<void> {
+    this.requests.end();
     this.#closed ??= this.#backend.close();
     return this.#closed;
   }
