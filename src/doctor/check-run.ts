@@ -13,6 +13,7 @@ import { checkModel, initialAdapterFinding, type ModelCheck } from './check-mode
 import { checkProxies } from './check-proxies.ts';
 import { checkServerPython, checkWorkerPython } from './check-python.ts';
 import { checkServers } from './check-server.ts';
+import { checkTinker } from './check-tinker.ts';
 import type { DoctorTarget } from './doctor-target.ts';
 import { estimateDisk } from './estimate-disk.ts';
 import { type Finding, missing, ok, skipped } from '../sessions/finding.ts';
@@ -36,7 +37,8 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
     signal,
   });
   const cards = await readGpuCards({ env: variables, signal });
-  if (kind === 'embedded') yield skipped('python', 'not needed: the embedded engine trains');
+  if (kind === 'tinker') yield await checkTinker(config!, { variables, signal });
+  if (kind !== 'torch') yield skipped('python', `not needed: ${kind === 'embedded' ? 'the embedded engine' : 'a service'} trains`);
   else {
     const wanted = { devices: devices ?? [device], dtype };
     const findings = await checkWorkerPython(target.python, wanted, { env: variables, signal, hasGpu: (cards ?? []).length > 0 });

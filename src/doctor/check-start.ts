@@ -14,6 +14,7 @@ import { isUnserved } from '../sessions/training/open-supervised-training.ts';
 import { checkDisk } from './check-machine.ts';
 import { adapterFinding, checkModel } from './check-model.ts';
 import { promptFindings } from '../sessions/training/prompt-findings.ts';
+import { checkTinker } from './check-tinker.ts';
 import { checkRoles } from './check-roles.ts';
 import { checkServers, playedFindings } from './check-server.ts';
 import type { DoctorTarget } from './doctor-target.ts';
@@ -48,6 +49,7 @@ export async function* checkStart(options: StartCheckOptions): AsyncGenerator<Fi
   const adapter = adapterFinding(config, checked.adapter);
   if (adapter !== null) yield adapter;
   yield* await pythonFindings(options);
+  if (config.backend.kind === 'tinker') yield await checkTinker(config, { variables, signal });
   yield* rowFindings(options);
   if (isPlayed) yield* await checkRoles({ ...evaluation.roles, ...environment.roles }, config.roles, { variables, signal });
   if (config.guards.maxCost !== null) yield await priceFinding(checked.roles, config.guards.maxCost);

@@ -51,7 +51,7 @@ function settingsWords(directory: string, baseModel: string): string[] {
 /** The best adapter, if evaluations say that the run ended worse. */
 function bestFirst({ best, heldOut, resumable, ...summary }: TrainingSummary, config: Config, options: NextOptions): NextCommand[] {
   const { bestBy } = summary;
-  if (resumable || best === undefined || best.metric === 'validation_nll' || heldOut === null) return [];
+  if (resumable || best === undefined || best.metric === 'validation_nll' || heldOut === null || options.backend === 'tinker') return [];
   const gain = best.value - (bestBy ?? heldOut).end.value;
   if (bestBy?.lowerIsBetter === true ? gain >= 0 : gain <= 0) return [];
   const ended = `of step ${best.step}: the run ended worse${bestBy === undefined ? '' : ` by ${bestBy.metric}`}`;
@@ -78,6 +78,13 @@ function afterRun(summary: TrainingSummary, config: Config, options: NextOptions
       },
     ];
   if (adapter === null) return [];
+  if (options.backend === 'tinker')
+    return [
+      {
+        why: 'bring the adapter here, as a PEFT folder',
+        command: ownCommand('vf-export', [nearbyPath(directory), '--adapter', '-o', `${basename(directory)}-adapter`]),
+      },
+    ];
   const baseUrl = servingUrl(config, options);
   if (baseUrl !== undefined && config.policy.keepAdapter)
     return [{ why: 'evaluate what serves now', command: evaluateServed(summary, config, baseUrl) }];

@@ -24,6 +24,9 @@ export const SDK_VERSION = '0.38.0';
 const PROTOBUF = 'application/x-protobuf';
 /** A result of 1,024 sequences of 32,768 tokens fits. */
 const MAX_RESPONSE_BYTES = 2 ** 29;
+/** 4 GiB. */
+const MAX_ARCHIVE_BYTES = 2 ** 32;
+const ARCHIVE_MS = 600_000;
 const BILLING_PAUSE_MS = 15_000;
 const MAX_BILLING_MS = 3_600_000;
 const compress = promisify(zstdCompress);
@@ -156,13 +159,18 @@ export class ServiceConnection implements AsyncDisposable {
     const key = await this.#key.current(signal);
     const answer = await this.#endpoint.request({ ...sent, headers: { ...sent.headers, 'x-api-key': key }, signal });
     if (answer.status === 200) return answer;
+    throw this.#refusal(sent, answer, key);
+  }
+
+  /** The error of an answer, without the key. */
+  #refusal({ method, path }: Pick<Parameters<HttpEndpoint['request']>[0], 'method' | 'path'>, answer: HttpResponse, key: string): TinkerError {
     const { status, body } = answer;
     const hide = (text: string) => secretRedactor([key])(this.#endpoint.hide(text));
-    const message = httpErrorText(sent.method, `${this.url}${sent.path}`, status, body, hide);
+    const message = httpErrorText(method, `${this.url}${path}`, status, body, hide);
     const isStale = status === 401 && this.#key.hasTokens;
     if (isStale) this.#key.discard(key);
     const isKeyRefused = !isStale && (status === 401 || status === 403);
-    throw new TinkerError(isKeyRefused ? `${message}. The service refuses the API key; check it` : message, {
+    return new TinkerError(isKeyRefused ? `${message}. The service refuses the API key; check it` : message, {
       ...statusOptions(answer),
       // A name that is taken stays taken.
       ...(status === 409 ? { retryable: false } : {}),
@@ -187,6 +195,42 @@ export class ServiceConnection implements AsyncDisposable {
       await sleep(billingPauseMs, undefined, { signal }).catch(() => {
         throw cancelled(signal);
       });
+    }
+  }
+
+  /**
+   * The PEFT archive of saved weights, as .tar.gz. A service redirects to a link, which may be elsewhere and needs no key. Rejects as `request` does.
+   * @param path `tinker://MODEL/sampler_weights/NAME`; some servers leave the middle part out
+   */
+  async archive(path: string, signal: AbortSignal): Promise<Buffer> {
+    const [, model, place] = /^tinker:\/\/([^/]+)\/(.+)$/.exec(path) ?? [];
+    if (model === undefined || place === undefined)
+      throw new TinkerError(`${path} is no path of saved weights, such as tinker://MODEL/sampler_weights/NAME`);
+    const route = `training_runs/${encodeURIComponent(model)}/checkpoints/${place.split('/').map(encodeURIComponent).join('/')}/archive`;
+    const key = await this.#key.current(signal);
+    const asked = { method: 'GET', path: `/api/v1/${route}`, headers: { 'x-api-key': key, accept: '*/*' }, signal } as const;
+    const answer = await withRetries((attempt) => this.#endpoint.request({ ...asked, signal: attempt }), {
+      signal,
+      timeoutMs: ARCHIVE_MS,
+      maxRetries: 2,
+      random: this.#random,
+    });
+    const { location } = answer.headers;
+    if (answer.status === 200) return answer.body;
+    if (answer.status < 300 || answer.status > 399 || typeof location !== 'string') throw this.#refusal(asked, answer, key);
+    const link = new URL(location, `${this.url}/`).href;
+    const elsewhere = new HttpEndpoint({
+      baseUrl: link,
+      maxResponseBytes: MAX_ARCHIVE_BYTES,
+      isBinary: true,
+      makeError: (message, about) => new TinkerError(message, about),
+    });
+    try {
+      const found = await elsewhere.request({ method: 'GET', path: '', headers: { accept: '*/*' }, signal });
+      if (found.status === 200) return found.body;
+      throw new TinkerError(httpErrorText('GET', elsewhere.url, found.status, found.body, elsewhere.hide), statusOptions(found));
+    } finally {
+      await elsewhere.close();
     }
   }
 

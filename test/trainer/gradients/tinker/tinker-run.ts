@@ -24,20 +24,26 @@ export interface TinkerRunOptions {
   readonly wire?: WireName;
   readonly padTo?: number;
   readonly ttlHours?: number;
+  /** @default 'base' */
+  readonly baseModel?: string;
 }
 
-export async function openTinker(baseUrl: string, { reduction, wire = 'auto', padTo = 1, ttlHours }: TinkerRunOptions): Promise<TinkerRun> {
+export async function openTinker(
+  baseUrl: string,
+  { reduction, wire = 'auto', padTo = 1, ttlHours, baseModel = 'base' }: TinkerRunOptions,
+): Promise<TinkerRun> {
   const notices: string[] = [];
   const connection = await ServiceConnection.open({ baseUrl, apiKey: 'tml-x', patienceMs: 2000, onNotice: (line) => notices.push(line) }, signal);
   const dialect = new PassDialect(wire);
   const session = await ServiceSession.open({ connection, dialect, signal });
   const sampling = new SamplingSession({ connection, dialect });
-  const model = await session.createModel(MODEL, signal);
+  const asked = { ...MODEL, baseModel };
+  const model = await session.createModel(asked, signal);
   const backend = new TinkerBackend({
     session,
     model,
-    reference: new TinkerReference({ session, sampling, model: MODEL, initial: null, untrained: null }),
-    adapter: { rank: 3, alpha: 32, baseModel: 'base', modules: [], vocabularySize: modelFacts(NANO_BASE).vocabularySize! },
+    reference: new TinkerReference({ session, sampling, model: asked, initial: null, untrained: null }),
+    adapter: { rank: 3, alpha: 32, baseModel, modules: [], vocabularySize: modelFacts(NANO_BASE).vocabularySize! },
     reduction,
     padTo,
     ttlHours: ttlHours ?? null,
