@@ -1,6 +1,6 @@
 /** The requests of the Tinker API other than passes and samples, which are JSON in every version. Unknown keys are allowed: every release adds some. */
 import type { XStatic } from 'typebox/schema';
-import { atLeastOne, byName, count, flag, integer, nullable, number, object, text } from '../json-schema.ts';
+import { atLeastOne, byName, count, flag, integer, listOf, nullable, number, object, text } from '../json-schema.ts';
 
 export const anySchema = object({});
 const metadata = nullable(byName(text));
@@ -53,6 +53,11 @@ export const loadWeightsSchema = object(
     user_metadata: metadata,
   },
 );
+export const saveExternalSchema = object(
+  { model_id: text, path: text },
+  { seq_id: nullable(count), ttl_seconds: ttl, age_encryption_recipients: nullable(listOf(text)) },
+);
+export const ttlSchema = object({ ttl_seconds: ttl });
 export const createSamplingSessionSchema = object(
   { session_id: text, sampling_session_seq_id: count },
   { base_model: nullable(text), model_path: nullable(text) },
@@ -64,5 +69,6 @@ export type CreateModel = XStatic<typeof createModelSchema>;
 export type OptimStep = XStatic<typeof optimStepSchema>;
 export type SaveWeights = XStatic<typeof saveWeightsSchema>;
 export type SaveSampler = XStatic<typeof saveSamplerSchema>;
+export type SaveExternal = XStatic<typeof saveExternalSchema>;
 export type LoadWeights = XStatic<typeof loadWeightsSchema>;
 export type CreateSamplingSession = XStatic<typeof createSamplingSessionSchema>;

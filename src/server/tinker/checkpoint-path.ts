@@ -1,7 +1,9 @@
-/** `tinker://MODEL/weights/NAME` and `tinker://MODEL/sampler_weights/NAME`: where a checkpoint is, as clients name it. */
+/** `tinker://MODEL/weights/NAME`, and the same with `sampler_weights` or `external_weights`: where a checkpoint is, as clients name it. */
 import { TinkerRefusal } from './tinker-refusal.ts';
 
-export type CheckpointKind = 'weights' | 'sampler_weights';
+/** `weights`: with Adam's state, to train on. `sampler_weights`: to sample from. `external_weights`: to fetch as files. */
+export const CHECKPOINT_KINDS = ['weights', 'sampler_weights', 'external_weights'] as const;
+export type CheckpointKind = (typeof CHECKPOINT_KINDS)[number];
 
 export interface CheckpointPath {
   readonly modelId: string;
@@ -40,7 +42,7 @@ export function checkpointName(name: string): string {
 }
 
 export function isKind(kind: string): kind is CheckpointKind {
-  return kind === 'weights' || kind === 'sampler_weights';
+  return (CHECKPOINT_KINDS as readonly string[]).includes(kind);
 }
 
 /** The name of a model's folder, which is one part of a path on every system. Null for what is no model's id. */

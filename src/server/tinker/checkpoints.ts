@@ -1,5 +1,5 @@
 /**
- * The checkpoints of trained models, in the state folder of the server: MODEL/run.json, MODEL/weights/NAME/{state,adapter} and MODEL/sampler_weights/NAME/adapter. A
+ * The checkpoints of trained models, in the state folder of the server: MODEL/run.json, MODEL/weights/NAME/{state,adapter} and MODEL/{sampler,external}_weights/NAME/adapter. A
  * checkpoint gets its name once it is whole, so what a client was told of is there after a kill, and nothing else is.
  */
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -8,12 +8,12 @@ import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
 import { parseJson } from '../../files/json-file.ts';
 import { readRegularFile, statIfThere } from '../../files/regular-file.ts';
-import { syncDirectory } from '../../files/json-lines.ts';
+import { replaceFile, syncDirectory } from '../../files/json-lines.ts';
 import { hidden, temporaryPrefix } from '../../files/temporary-names.ts';
 import { writeFolder } from '../../files/write-folder.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 import { type CheckpointFile, checkpointFileSchema, type RunFile, runFileSchema } from '../../schemas/tinker/checkpoints.ts';
-import { type CheckpointKind, type CheckpointPath, checkpointUri, modelFolder } from './checkpoint-path.ts';
+import { CHECKPOINT_KINDS, type CheckpointPath, checkpointUri, modelFolder } from './checkpoint-path.ts';
 import { TinkerRefusal } from './tinker-refusal.ts';
 
 export interface Checkpoint extends CheckpointPath {
@@ -33,10 +33,11 @@ export interface SaveOptions {
   readonly fill: (folder: string) => Promise<void>;
 }
 
+/** As the hosted service has it. */
+const LONGEST_TTL_SECONDS = 3650 * 24 * 3600;
 const [RUN, CHECKPOINT] = ['run.json', 'checkpoint.json'] as const;
 /** Before the name of a checkpoint that is whole and about to take the place of another; no checkpoint's name begins so. */
 const NEWER = '.newer~';
-const KINDS: readonly CheckpointKind[] = ['weights', 'sampler_weights'];
 
 export class Checkpoints {
   readonly #root: string;
@@ -70,7 +71,7 @@ export class Checkpoints {
   /** Those that have not expired, the latest first. */
   async list(modelId: string): Promise<readonly Checkpoint[]> {
     const found: Checkpoint[] = [];
-    for (const kind of KINDS) {
+    for (const kind of CHECKPOINT_KINDS) {
       for (const name of await readdir(join(this.#folderOf(modelId), kind)).catch(() => [])) {
         // What a killed process left has a name that no checkpoint may have.
         const checkpoint = name.startsWith('.') || name.endsWith('.tmp') ? null : await this.#find({ modelId, kind, name });
@@ -102,7 +103,7 @@ export class Checkpoints {
       const file: CheckpointFile = {
         time: time.toISOString(),
         bytes: await sizeOf(whole),
-        expires_at: ttlSeconds === null ? null : new Date(time.getTime() + ttlSeconds * 1000).toISOString(),
+        expires_at: expiry(time, ttlSeconds),
         user_metadata: metadata,
       };
       await writeFile(join(whole, CHECKPOINT), jsonText(file), { flush: true });
@@ -113,6 +114,13 @@ export class Checkpoints {
       await syncDirectory(join(folder, '..'));
     }
     return this.get(path);
+  }
+
+  /** Counts from now; null keeps it until it is deleted. Rejects with TinkerRefusal (404) if it is not there. */
+  async setTtl(path: CheckpointPath, ttlSeconds: number | null): Promise<void> {
+    const { folder, file } = await this.get(path);
+    const text = jsonText({ ...file, expires_at: expiry(new Date(), ttlSeconds) });
+    await replaceFile(join(folder, CHECKPOINT), (write) => write(Buffer.from(text)));
   }
 
   /** Rejects with TinkerRefusal (404) if it is not there. */
@@ -154,7 +162,7 @@ export async function makeState(root: string): Promise<void> {
 /** Ends what a killed server began: a checkpoint that was to take the place of another does so, unless the other is still there. No server may run on the folder. */
 export async function finishReplacements(root: string): Promise<void> {
   for (const run of await readdir(root)) {
-    for (const kind of KINDS) {
+    for (const kind of CHECKPOINT_KINDS) {
       const folder = join(root, run, kind);
       for (const name of await readdir(folder).catch(() => [])) {
         if (!name.startsWith(NEWER)) continue;
@@ -171,6 +179,14 @@ async function read<S extends object>(schema: S, path: string): Promise<XStatic<
   const check = schemaCheck(schema);
   if (!check(value)) throw new TinkerRefusal(500, `${path} is damaged: ${schemaProblem(check, 'it')}`);
   return value;
+}
+
+/** Throws TinkerRefusal for a time that no date can say. */
+function expiry(from: Date, ttlSeconds: number | null): string | null {
+  if (ttlSeconds === null) return null;
+  if (ttlSeconds > LONGEST_TTL_SECONDS)
+    throw new TinkerRefusal(400, `ttl_seconds must be at most ${LONGEST_TTL_SECONDS}, ten years, got ${ttlSeconds}`);
+  return new Date(from.getTime() + ttlSeconds * 1000).toISOString();
 }
 
 function jsonText(value: object): string {

@@ -32,15 +32,17 @@ export type PostRoute = <S extends object>(
   path: string,
   schema: S,
   answer: (body: XStatic<S>, context: RouteContext) => object | Response | Promise<object | Response>,
+  /** @default 'POST' */
+  method?: 'POST' | 'PUT',
 ) => void;
 
 /** Routes whose bodies are JSON. An answer that is a plain object is kept for the client's idempotency key. */
 export function jsonRoutes(app: Hono, budget: BodyBudget): PostRoute {
   const sizeOf = (answer: object) => JSON.stringify(answer).length;
   const answers = new LRUCache<string, object>({ max: MOST_ANSWERS, maxSize: MOST_ANSWER_CHARACTERS, sizeCalculation: sizeOf });
-  return (path, schema, answer) => {
+  return (path, schema, answer, method = 'POST') => {
     const check = schemaCheck(schema);
-    app.post(`${API}/${path}`, (c) => {
+    app.on(method, `${API}/${path}`, (c) => {
       // Read before anything is awaited; later the server no longer reports that a client disconnected.
       const { signal } = c.req.raw;
       if (!isJson(c.req.raw)) throw new TinkerRefusal(415, 'The content-type of the body must be application/json');

@@ -3,7 +3,7 @@ import type { Hono } from 'hono';
 import { join } from 'node:path';
 import * as service from '../../schemas/tinker/service.ts';
 import type { Archives } from './archives.ts';
-import { type CheckpointPath, checkpointName, isKind, parseCheckpointUri } from './checkpoint-path.ts';
+import { CHECKPOINT_KINDS, type CheckpointPath, checkpointName, isKind, parseCheckpointUri } from './checkpoint-path.ts';
 import type { Checkpoint } from './checkpoints.ts';
 import { checkpointJson, page, runJson } from './run-listing.ts';
 import { API, type PostRoute } from './json-routes.ts';
@@ -33,12 +33,35 @@ export function listingRoutes(app: Hono, tinker: TinkerService, archives: Archiv
       await checkpoints.delete(await pathOf(tinker, c.req.param('id'), c.req.param()));
       return c.body(null, 204);
     });
+    post(
+      `training_runs/:id/checkpoints${place}/ttl`,
+      service.ttlSchema,
+      async ({ ttl_seconds: ttl }, { c }) => {
+        await checkpoints.setTtl(await pathOf(tinker, c.req.param('id')!, c.req.param()), ttl);
+        return {};
+      },
+      'PUT',
+    );
+    app.on(['POST', 'DELETE'], `${API}/training_runs/:id/checkpoints${place}/publish`, () => {
+      throw new TinkerRefusal(400, 'Nothing can be published at this server, because all who have its key see all of it');
+    });
     app.get(`${API}/training_runs/:id/checkpoints${place}/archive`, async (c) => {
       const { folder } = await checkpoints.get(await pathOf(tinker, c.req.param('id'), c.req.param()));
       const { token, expires } = archives.link(join(folder, 'adapter'));
       return c.body(null, 302, { location: new URL(`${API}/archives/${token}`, c.req.url).href, expires: expires.toUTCString() });
     });
   }
+  // The SDK's way to an adapter's files since it has no archives.
+  app.get(`${API}/training_runs/:id/checkpoints/:kind/:name/external_weights_urls`, async (c) => {
+    const { folder } = await checkpoints.get(await pathOf(tinker, c.req.param('id'), c.req.param()));
+    const adapter = join(folder, 'adapter');
+    const { token, expires } = archives.link(adapter);
+    const url = (name: string) => new URL(`${API}/archives/${token}/${name}`, c.req.url).href;
+    return c.json({ urls: Object.fromEntries((await archives.files(adapter)).map((name) => [name, url(name)])), expires: expires.toISOString() });
+  });
+  app.get(`${API}/archives/:token/:file`, async (c) =>
+    c.body(await archives.file(c.req.param('token'), c.req.param('file')), 200, { 'content-type': 'application/octet-stream' }),
+  );
   app.get(`${API}/archives/:token`, (c) => c.body(archives.open(c.req.param('token')), 200, { 'content-type': 'application/gzip' }));
   post('weights_info', service.weightsInfoSchema, async ({ tinker_path: uri }) => {
     const { modelId } = await checkpoints.get(parseCheckpointUri(uri));
@@ -49,6 +72,11 @@ export function listingRoutes(app: Hono, tinker: TinkerService, archives: Archiv
   app.get(`${API}/samplers/:id`, (c) => {
     const { id, modelPath } = tinker.samplers.get(c.req.param('id'));
     return c.json({ sampler_id: id, base_model: tinker.options.baseNames[0], model_path: modelPath });
+  });
+  app.get(`${API}/sessions/:id`, (c) => {
+    const id = c.req.param('id');
+    if (!tinker.sessions.ids.includes(id)) throw new TinkerRefusal(404, `There is no session ${JSON.stringify(id.slice(0, 64))} at this server`);
+    return c.json({ training_run_ids: tinker.models.idsOf(id), sampler_ids: tinker.samplers.idsOf(id) });
   });
   app.get(`${API}/sessions`, (c) => c.json({ sessions: tinker.sessions.ids }));
 }
@@ -63,7 +91,7 @@ async function runOf({ checkpoints }: TinkerService, id: string) {
 async function pathOf({ checkpoints }: TinkerService, modelId: string, { kind, name }: Readonly<Record<string, string>>): Promise<CheckpointPath> {
   const checked = checkpointName(name ?? '');
   if (kind !== undefined) {
-    if (!isKind(kind)) throw new TinkerRefusal(404, 'The id of a checkpoint must be weights/NAME or sampler_weights/NAME');
+    if (!isKind(kind)) throw new TinkerRefusal(404, `The id of a checkpoint must be NAME behind ${CHECKPOINT_KINDS.join('/, ')}/`);
     return { modelId, kind, name: checked };
   }
   const saved = await checkpoints.list(modelId);

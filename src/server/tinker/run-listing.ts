@@ -4,11 +4,13 @@ import type { Checkpoint, Checkpoints } from './checkpoints.ts';
 import { TinkerRefusal } from './tinker-refusal.ts';
 
 const MOST_LISTED = 1000;
+/** As the SDK names kinds. */
+const TYPES = { weights: 'training', sampler_weights: 'sampler', external_weights: 'external' } as const;
 
 export function checkpointJson({ kind, name, uri, file }: Checkpoint): object {
   return {
     checkpoint_id: `${kind}/${name}`,
-    checkpoint_type: kind === 'weights' ? 'training' : 'sampler',
+    checkpoint_type: TYPES[kind],
     time: file.time,
     tinker_path: uri,
     size_bytes: file.bytes,

@@ -62,8 +62,9 @@ export class Samplers {
     return found;
   }
 
-  has(id: string): boolean {
-    return this.#samplers.has(id);
+  /** The session's. */
+  idsOf(session: string): readonly string[] {
+    return [...this.#samplers.values()].flatMap(({ id, sessionId }) => (sessionId === session ? [id] : []));
   }
 
   /** The name under which the sampler's adapter is loaded; null for the base. */

@@ -65,6 +65,7 @@ export function tinkerApp(tinker: TinkerService, options: TinkerAppOptions): Hon
   post('optim_step', service.optimStepSchema, (body, { content }) => tinker.optimStep(body, content));
   post('save_weights', service.saveWeightsSchema, (body, { content }) => tinker.saveWeights(body, content));
   post('save_weights_for_sampler', service.saveSamplerSchema, (body, { content }) => tinker.saveForSampler(body, content));
+  post('save_weights_external', service.saveExternalSchema, (body, { content }) => tinker.saveExternal(body, content));
   post('load_weights', service.loadWeightsSchema, (body, { content }) => tinker.loadWeights(body, content));
   post('create_sampling_session', service.createSamplingSessionSchema, (body) => tinker.createSamplingSession(body));
   post('asample', sampleRequestSchema, (body, { content }) => tinker.sample(body, content));

@@ -4,7 +4,15 @@ import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
 import type { AdamOptions } from '../../core/adam-options.ts';
 import type { sampleRequestSchema } from '../../schemas/tinker/samples.ts';
-import type { CreateModel, CreateSamplingSession, LoadWeights, OptimStep, SaveSampler, SaveWeights } from '../../schemas/tinker/service.ts';
+import type {
+  CreateModel,
+  CreateSamplingSession,
+  LoadWeights,
+  OptimStep,
+  SaveExternal,
+  SaveSampler,
+  SaveWeights,
+} from '../../schemas/tinker/service.ts';
 import type { TrainingPass } from '../../tinker/wire/training-pass.ts';
 import { checkpointName, parseCheckpointUri } from './checkpoint-path.ts';
 import { Checkpoints } from './checkpoints.ts';
@@ -176,6 +184,19 @@ export class TinkerService {
       const id = typeof number === 'number' ? `${model.sessionId}:sample:${number}` : `${modelId}:sample-${this.#saved}`;
       await this.samplers.add({ id, sessionId: model.sessionId, adapter: join(folder, 'adapter'), version: id, modelPath: null, folder });
       return json({ type: 'save_weights_for_sampler', path: null, sampling_session_id: id });
+    });
+  }
+
+  /** The adapter in PEFT's form, to fetch as files. */
+  saveExternal(
+    { model_id: modelId, path, seq_id: seqId, ttl_seconds: ttl, age_encryption_recipients: recipients }: SaveExternal,
+    content: Content,
+  ): Promise<Accepted> {
+    return this.#numbered(modelId, seqId ?? null, content, async (model) => {
+      if ((recipients ?? []).length > 0) throw new TinkerRefusal(400, 'This server does not encrypt weights; leave age_encryption_recipients out');
+      const options = { ttlSeconds: ttl ?? null, overwrite: false, metadata: null, fill: (folder: string) => model.saveAdapter(folder) };
+      const { uri, file } = await this.checkpoints.save({ modelId, kind: 'external_weights', name: checkpointName(path) }, options);
+      return json({ type: 'save_weights_external', path: uri, size_bytes: file.bytes });
     });
   }
 

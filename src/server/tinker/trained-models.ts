@@ -49,6 +49,11 @@ export class TrainedModels {
     );
   }
 
+  /** The session's. */
+  idsOf(sessionId: string): readonly string[] {
+    return [...this.#made].flatMap(([id, made]) => (made.sessionId === sessionId ? [id] : []));
+  }
+
   /** Of a model that is being made or trained. */
   futureOf(modelId: string): string | null {
     return this.#made.get(modelId)?.futureId ?? null;
