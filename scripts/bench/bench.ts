@@ -45,6 +45,7 @@ const OWN_FIGURES: Readonly<Record<string, string>> = {
   'engine-compute': 'engine-compute.ts',
   'environment-soak': 'environment-soak.ts',
   'gateway-soak': 'gateway-soak.ts',
+  'in-flight': 'in-flight.ts',
   'kept-rollouts': 'kept-rollouts.ts',
   kernels: 'kernels.ts',
   'policy-server-soak': 'policy-server-soak.ts',

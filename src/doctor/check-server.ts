@@ -14,6 +14,7 @@ import { withRetries } from '../transport/retry.ts';
 import { isLoopback } from '../server/listen.ts';
 import { countText, plural } from '../reports/text/number-text.ts';
 import { shellCommand } from '../reports/text/own-command.ts';
+import { assertChangesInFlight } from '../sessions/training/check-policy-server.ts';
 import { smallWindow } from '../sessions/training/prompt-findings.ts';
 import type { DoctorTarget } from './doctor-target.ts';
 import { type Finding, missing, ok, refusal, skipped, warning } from '../sessions/finding.ts';
@@ -185,12 +186,26 @@ async function loraFindings(
       (attempt) => endpoint.request({ method: 'GET', path: '/server_info?config_format=json', signal: attempt }),
       asking,
     ).catch((error: unknown) => unlessStopped(error, signal));
-    return [ok('adapters', 'can be loaded at run time'), limitFinding(info, target, remedy)];
+    const inFlight =
+      target.config?.publish.inFlight === true ? [await inFlightFinding({ baseUrl, apiKey: target.apiKey ?? null, remedy }, signal)] : [];
+    return [ok('adapters', 'can be loaded at run time'), limitFinding(info, target, remedy), ...inFlight];
   } catch (error) {
     const { message } = unlessStopped(error, signal);
     return [warning('adapters', `unknown: ${message}`, "see the server's log, then run vf-doctor again")];
   } finally {
     await endpoint.close();
+  }
+}
+
+async function inFlightFinding(
+  { baseUrl, apiKey, remedy }: { readonly baseUrl: string; readonly apiKey: string | null; readonly remedy: string },
+  signal: AbortSignal,
+): Promise<Finding> {
+  try {
+    await assertChangesInFlight({ baseUrls: [baseUrl], apiKey }, signal);
+    return ok('in flight', 'weights can change during a generation');
+  } catch (error) {
+    return missing('in flight', unlessStopped(error, signal).message, remedy);
   }
 }
 
@@ -237,6 +252,7 @@ function serveCommand({ target, baseUrl, contextTokens, modelWindow, gpuShare, p
     gpuShare: isLoopback(url?.hostname ?? '') ? gpuShare : null,
     sleeps: false,
     showsImages: showsImages(played ?? {}),
+    changesInFlight: config?.publish.inFlight ?? false,
     apiKey: '',
     args: [],
     env: {},
@@ -245,5 +261,6 @@ function serveCommand({ target, baseUrl, contextTokens, modelWindow, gpuShare, p
   const left = isLoopback(url?.hostname ?? '') ? /^--(model|disable-uvicorn-access-log)\b/ : /^--(model|host|disable-uvicorn-access-log)\b/;
   const flags = args.filter((arg) => arg.startsWith('--') && !left.test(arg));
   const key = keyVariable === null ? '' : `VLLM_API_KEY="$${keyVariable}" `;
-  return `${key}${shellCommand(['VLLM_ALLOW_RUNTIME_LORA_UPDATING=1', 'vllm', 'serve', modelPath, ...flags])}`;
+  const variables = ['VLLM_ALLOW_RUNTIME_LORA_UPDATING=1', ...(needs.changesInFlight ? ['VLLM_SERVER_DEV_MODE=1'] : [])];
+  return `${key}${shellCommand([...variables, 'vllm', 'serve', modelPath, ...flags])}`;
 }

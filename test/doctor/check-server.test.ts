@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { checkServer } from '../../src/doctor/check-server.ts';
 import type { DoctorTarget } from '../../src/doctor/doctor-target.ts';
 import { imageServer, type ImageServerOptions } from '../loopback/image-server.ts';
+import { someConfig } from '../trainer/some-config.ts';
 import { loopback } from '../transport/loopback.ts';
 
 const target: DoctorTarget = {
@@ -72,6 +73,19 @@ describe('checkServer', () => {
       text: expect.stringMatching(/^the environment shows images, but the server has no route .*--enable-scale-out/),
     });
     expect(finding!.remedy).toMatch(/vllm serve .*--enable-scale-out .*--limit-mm-per-prompt/);
+  });
+
+  it('prints a command whose server changes its weights during a generation where the run asks for it', async () => {
+    await using server = await imageServer({});
+    const { signal } = new AbortController();
+    const config = someConfig({ publish: { in_flight: true }, rollouts: { max_staleness: 1 } });
+    const common = { contextTokens: null, modelWindow: null, gpuShare: null, played: null, signal };
+    const remedies = async (change: Partial<DoctorTarget>) => {
+      const { findings } = await checkServer({ ...common, target: { ...target, ...change }, baseUrl: `${server.url}/v1` });
+      return findings.find(({ name }) => name === 'adapters')?.remedy;
+    };
+    expect(await remedies({ config })).toMatch(/VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_SERVER_DEV_MODE=1 vllm serve .*--enable-scale-out/);
+    expect(await remedies({})).not.toMatch(/DEV_MODE|scale-out/);
   });
 
   it('says that the model reads text only', async () => {

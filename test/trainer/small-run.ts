@@ -87,7 +87,7 @@ export async function trainSmall(path: string, options: SmallRunOptions): Promis
     servers: options.servers ?? { replicas: ['memory'], revive: async () => {} },
     openSession: async () => {
       const backend = await options.backend();
-      const versions = new PolicyVersions({ version: 0, model: 'base' });
+      const versions = new PolicyVersions({ version: 0, model: 'base' }, { isInFlight: config.publish.inFlight });
       const turns = async (turn: ScriptedTurn) => {
         await onTurn?.(turn);
         return words(turn.key!);

@@ -4,16 +4,20 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TokenSample } from '../../src/clients/policy-client.ts';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { VllmTokensClient } from '../../src/clients/vllm-tokens.ts';
+import { checkServer } from '../../src/doctor/check-server.ts';
 import { EmbeddedEngine } from '../../src/engine/embedded-engine.ts';
 import { assertChangesInFlight } from '../../src/sessions/training/check-policy-server.ts';
+import { unpackInt32 } from '../../src/schemas/packed-array.ts';
 import type { AdapterManifest } from '../../src/trainer/gradient-backend.ts';
 import { EmbeddedBackend } from '../../src/trainer/gradients/embedded/embedded-backend.ts';
 import { microBatchOf } from '../../src/trainer/gradients/pack-batches.ts';
 import type { LogProbProbe } from '../../src/trainer/weight-publisher.ts';
 import { NANO_BASE } from '../trainer/gradients/torch/torch-python.ts';
 import { PublisherRun } from '../trainer/publisher/publisher-run.ts';
+import { someConfig } from '../trainer/some-config.ts';
 import { until } from '../transport/loopback.ts';
-import { type ServedModel, serveNano } from './serve.ts';
+import { type ServedModel, serveNano, serveUnlessGiven } from './serve.ts';
+import { finished, TrainFolder } from './train-process.ts';
 
 const { signal } = new AbortController();
 const TARGETS = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'];
@@ -23,11 +27,26 @@ const CAPABILITIES = { maxModelLen: 2048, tokenizerHash: null, logProbsMode: 'ra
 /** Version 0 does nothing; the others change the model, each in another way. */
 const WISHES = [{ b: 0 }, { b: 0.05, seed: 2 }, { b: 0.05, seed: 3 }] as const;
 
+const TARGET = {
+  needsTorch: false,
+  python: 'python3',
+  serverPython: null,
+  baseUrls: [],
+  apiKey: undefined,
+  keyVariable: null,
+  loraRank: 8,
+  maxStaleness: 2,
+  temperature: 1,
+  outputDir: '.',
+  secrets: new Set<string>(),
+};
+
 let server: ServedModel;
 let run: PublisherRun;
 let engine: EmbeddedEngine;
 beforeAll(async () => {
-  server = await serveNano({ VF_VLLM_LORA: '1' }, ['--enable-scale-out']);
+  const flags = ['--enable-scale-out', '--max-loras', '4', '--max-cpu-loras', '8'];
+  server = await serveUnlessGiven('VLLM_IN_FLIGHT_BASE_URL', () => serveNano({ VF_VLLM_LORA: '1' }, flags));
   run = new PublisherRun({ url: server.url, baseModel: 'nano-base' });
   engine = await EmbeddedEngine.open({ modelPath: NANO_BASE, threads: 1, signal });
 });
@@ -84,6 +103,11 @@ function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>, from: num
 describe('LoraServerPublisher in flight, on a real vLLM', () => {
   it('finds that the server can change weights during a generation', async () => {
     await expect(assertChangesInFlight({ baseUrls: [server.url], apiKey: null }, signal)).resolves.toBeUndefined();
+    const config = someConfig({ publish: { in_flight: true }, rollouts: { max_staleness: 2 } });
+    const common = { contextTokens: null, modelWindow: null, gpuShare: null, played: null, signal };
+    const { findings } = await checkServer({ ...common, target: { ...TARGET, config }, baseUrl: server.url });
+    expect(findings.filter(({ state }) => state !== 'ok')).toEqual([]);
+    expect(findings.map(({ name }) => name)).toContain('in flight');
   });
 
   it('gives the weights of each version to a generation under way, and each token its version and the log-prob of that version', async () => {
@@ -129,5 +153,30 @@ describe('LoraServerPublisher in flight, on a real vLLM', () => {
     await opened.publisher.clear(signal);
     const answer = (await (await fetch(server.url.replace('/v1', '/is_paused'))).json()) as { is_paused: boolean };
     expect(answer.is_paused).toBe(false);
+  });
+});
+
+describe('vf-train with publish.in_flight, on a real vLLM', () => {
+  it('trains to the last step, and every version of a token is one that was published', async () => {
+    using folder = new TrainFolder();
+    const settings = { 'publish.in_flight': true, 'rollouts.max_staleness': 2, 'evaluation.every': 0, steps: 6 };
+    const process = folder.begin(['-b', server.url, ...Object.entries(settings).flatMap(([key, value]) => ['--set', `${key}=${value}`])]);
+    try {
+      const summary = await finished<{ readonly reason: string; readonly version: number }>(process);
+      expect(summary).toMatchObject({ reason: 'finished', version: 6 });
+    } finally {
+      await process.kill();
+    }
+    const rows = folder.run()!.rows('step');
+    expect(rows.map(({ step }) => step)).toEqual([1, 2, 3, 4, 5, 6]);
+    for (const { step, rollouts_mixed: mixed = 0 } of rows) {
+      const lines = folder.run()!.rollouts(step!);
+      const versions = lines.flatMap((line) => ('versions' in line ? [[...(unpackInt32(line.versions as string) ?? [])]] : []));
+      // Every rollout on file is trained, unless it grew too old.
+      expect(versions.length).toBeGreaterThanOrEqual(mixed!);
+      expect(versions.flat().every((version) => version >= 0 && version < step!)).toBe(true);
+    }
+    expect(Math.max(...rows.map((row) => row['log_prob_difference_mean'] ?? 0))).toBeLessThanOrEqual(1e-4);
+    expect(rows.reduce((sum, { rollouts_mixed: mixed = 0 }) => sum + mixed!, 0)).toBeGreaterThan(0);
   });
 });

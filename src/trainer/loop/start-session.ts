@@ -91,7 +91,8 @@ export async function startSession(
     for (const [name, part] of Object.entries(parts)) await part.loadState(`${checkpoint.directory}/parts/${name}`);
   }
   await progress.keep({ hasCheckpoint: true, counters: start.counters });
-  const isFresh = start.version === 0 && config.model.initialAdapter === null;
+  // The base's own weights cannot change in flight, so that its adapter is served from the start.
+  const isFresh = start.version === 0 && config.model.initialAdapter === null && !session.versions.isInFlight;
   const skipped = checkpoint?.counters['skipped_steps'] ?? 0;
   const spending = run.spentUsd === undefined ? {} : { spentUsd: run.spentUsd };
   const guards = new Guards(

@@ -88,6 +88,13 @@ describe('a run that nothing disturbs', () => {
     );
   });
 
+  it('samples from an adapter at the first step, and in the evaluation before it, where weights change in flight', async () => {
+    const config = { publish: { in_flight: true }, rollouts: { max_staleness: 1 }, checkpoint: { every: 2, keep_rollouts: true } };
+    await run({ config });
+    const texts = [await readFile(join(path, 'evaluations', 'step-000000.jsonl'), 'utf8'), rolloutText(path, 'step-000001.jsonl')];
+    for (const text of texts) expect(new Set(text.match(/v\d{6}\b|"base"/g))).toEqual(new Set(['v000000']));
+  });
+
   it('has nothing left to do when it is resumed, and leaves its last version serving', async () => {
     const before = await run();
     const again = await run();
