@@ -32,6 +32,13 @@ export class SamplingSession implements AsyncDisposable {
     }
   }
 
+  /** What nothing samples from any more goes, where the service can delete it. */
+  async retire(path: string, signal: AbortSignal): Promise<void> {
+    const session = await this.#current?.catch(() => null);
+    session?.forgetSampler(path);
+    await this.#options.connection.delete(path, signal);
+  }
+
   #session(signal: AbortSignal): Promise<ServiceSession> {
     if (this.#current !== null) return this.#current;
     const opened = ServiceSession.open({ ...this.#options, signal });

@@ -27,6 +27,7 @@ const MAX_RESPONSE_BYTES = 2 ** 29;
 /** 4 GiB. */
 const MAX_ARCHIVE_BYTES = 2 ** 32;
 const ARCHIVE_MS = 600_000;
+const DELETE_MS = 10_000;
 const BILLING_PAUSE_MS = 15_000;
 const MAX_BILLING_MS = 3_600_000;
 const compress = promisify(zstdCompress);
@@ -74,6 +75,8 @@ export class ServiceConnection implements AsyncDisposable {
   readonly #key: ServiceKey;
   readonly #options: ServiceConnectionOptions;
   readonly #random: Random;
+  /** It has no route to delete weights. */
+  #keepsAll = false;
 
   private constructor(options: ServiceConnectionOptions, endpoint: HttpEndpoint, key: ServiceKey, isCompressing: boolean) {
     this.#options = options;
@@ -119,7 +122,7 @@ export class ServiceConnection implements AsyncDisposable {
   }
 
   /**
-   * Resolves with an answer of status 200. All attempts have one idempotency key. Rejects with TinkerError, which has the status of the last answer, and with
+   * Resolves with an answer of a status from 200 to 299. All attempts have one idempotency key. Rejects with TinkerError, which has the status of the last answer, and with
    * CancelledError when the signal aborts.
    */
   async request({
@@ -158,7 +161,7 @@ export class ServiceConnection implements AsyncDisposable {
   async #attempt(sent: Omit<Parameters<HttpEndpoint['request']>[0], 'signal'>, signal: AbortSignal): Promise<HttpResponse> {
     const key = await this.#key.current(signal);
     const answer = await this.#endpoint.request({ ...sent, headers: { ...sent.headers, 'x-api-key': key }, signal });
-    if (answer.status === 200) return answer;
+    if (answer.status >= 200 && answer.status < 300) return answer;
     throw this.#refusal(sent, answer, key);
   }
 
@@ -203,10 +206,7 @@ export class ServiceConnection implements AsyncDisposable {
    * @param path `tinker://MODEL/sampler_weights/NAME`; some servers leave the middle part out
    */
   async archive(path: string, signal: AbortSignal): Promise<Buffer> {
-    const [, model, place] = /^tinker:\/\/([^/]+)\/(.+)$/.exec(path) ?? [];
-    if (model === undefined || place === undefined)
-      throw new TinkerError(`${path} is no path of saved weights, such as tinker://MODEL/sampler_weights/NAME`);
-    const route = `training_runs/${encodeURIComponent(model)}/checkpoints/${place.split('/').map(encodeURIComponent).join('/')}/archive`;
+    const route = `${checkpointRoute(path)}/archive`;
     const key = await this.#key.current(signal);
     const asked = { method: 'GET', path: `/api/v1/${route}`, headers: { 'x-api-key': key, accept: '*/*' }, signal } as const;
     const answer = await withRetries((attempt) => this.#endpoint.request({ ...asked, signal: attempt }), {
@@ -234,6 +234,16 @@ export class ServiceConnection implements AsyncDisposable {
     }
   }
 
+  /** Deletes saved weights. A service that cannot, or has none of them, keeps what it has, and is not asked again. */
+  async delete(path: string, signal: AbortSignal): Promise<void> {
+    if (this.#keepsAll) return;
+    try {
+      await this.request({ method: 'DELETE', route: checkpointRoute(path), mayRetry: () => false, timeoutMs: DELETE_MS, signal });
+    } catch (error) {
+      if (error instanceof TinkerError && (error.status === 404 || error.status === 405)) this.#keepsAll = true;
+    }
+  }
+
   /** `request`, read by a schema. */
   async ask<S extends object>(schema: S, request: ServiceRequest): Promise<XStatic<S>> {
     return readAnswer(schema, await this.request(request));
@@ -242,6 +252,14 @@ export class ServiceConnection implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.#endpoint.close();
   }
+}
+
+/** Of saved weights. Throws TinkerError for another path than `tinker://MODEL/weights/NAME` and its like. */
+function checkpointRoute(path: string): string {
+  const [, model, place] = /^tinker:\/\/([^/]+)\/(.+)$/.exec(path) ?? [];
+  if (model === undefined || place === undefined)
+    throw new TinkerError(`${path} is no path of saved weights, such as tinker://MODEL/sampler_weights/NAME`);
+  return `training_runs/${encodeURIComponent(model)}/checkpoints/${place.split('/').map(encodeURIComponent).join('/')}`;
 }
 
 /** True if the answer is protobuf, as results of passes and samples are where the service speaks it. */

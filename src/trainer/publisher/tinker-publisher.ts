@@ -74,12 +74,13 @@ export class TinkerPublisher implements WeightPublisher {
   async clear(): Promise<void> {}
 
   async retire(olderThan: number, signal: AbortSignal): Promise<void> {
-    const { versions } = this.#options;
+    const { versions, sampling } = this.#options;
     for (const { version } of this.#published) if (version < olderThan) await versions.drained(version, signal);
     const due = this.#published.filter(({ version }) => version < olderThan && version !== versions.current().version);
     for (const old of due) {
       this.#published.splice(this.#published.indexOf(old), 1);
       await rm(old.directory, { recursive: true, force: true });
+      await sampling.retire(old.path, signal);
     }
   }
 

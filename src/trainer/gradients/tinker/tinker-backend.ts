@@ -9,7 +9,7 @@ import { onOneLine } from '../../../schemas/on-one-line.ts';
 import type { SavedWeights, ServiceModel, Submitted } from '../../../tinker/service/service-model.ts';
 import type { ServiceSession } from '../../../tinker/service/service-session.ts';
 import { TinkerError } from '../../../tinker/service/tinker-error.ts';
-import type { PassOutput, TrainingDatum } from '../../../tinker/wire/training-pass.ts';
+import type { PassOutput } from '../../../tinker/wire/training-pass.ts';
 import type {
   AdapterDescription,
   BackendCapabilities,
@@ -21,8 +21,9 @@ import type {
   RemoteAdapter,
 } from '../../gradient-backend.ts';
 import { gradNormOf, type Reduction } from './calibrate-reduction.ts';
-import { chunksOf, forwardDatum, type GradedSequence, gradientLoss, logProbsOf, padded, type PassSequence, sequencesOf } from './pass-data.ts';
+import { forwardDatum, type GradedSequence, gradientLoss, logProbsOf, padded, type PassSequence, sequencesOf } from './pass-data.ts';
 import { readReference, writeReference } from './reference-files.ts';
+import { type SentPass, submitAll } from './submit-pass.ts';
 import type { TinkerReference } from './tinker-reference.ts';
 
 export interface TinkerBackendParts {
@@ -156,7 +157,9 @@ export class TinkerBackend implements GradientBackend {
   /** The service copies the weights in the order of its requests, so that nothing waits for it here. */
   async hold(): Promise<void> {
     const saved = await this.#classified(() => this.#parts.model.save(this.#asked('held', HELD_SECONDS)));
+    const before = this.#held;
     this.#held = { saved, steps: this.#steps };
+    if (before !== null) void this.#delete(before.saved);
   }
 
   async restore(): Promise<void> {
@@ -166,6 +169,12 @@ export class TinkerBackend implements GradientBackend {
     this.#steps = held.steps;
     this.#held = null;
     this.#clear();
+  }
+
+  /** Frees the service's disk. Never rejects: a copy that cannot be deleted expires. */
+  async #delete(saved: Submitted<string>): Promise<void> {
+    const path = await saved.result().catch(() => null);
+    if (path !== null) await this.#parts.session.connection.delete(path, this.#closed.signal).catch(() => {});
   }
 
   /** The API shows no weights: log-probs, which are checked in every pass, must tell. */
@@ -261,19 +270,6 @@ export class TinkerBackend implements GradientBackend {
       throw failure;
     }
   }
-}
-
-interface SentPass {
-  readonly lossFn: string;
-  readonly data: readonly TrainingDatum[];
-  readonly isForwardOnly: boolean;
-}
-
-/** Submits a pass in as many requests as it needs; none of them is awaited. */
-async function submitAll(model: ServiceModel, { data, ...pass }: SentPass, signal: AbortSignal): Promise<Submitted<PassOutput>[]> {
-  const submitted: Submitted<PassOutput>[] = [];
-  for (const chunk of chunksOf(data)) submitted.push(await model.pass({ ...pass, lossConfig: {}, data: chunk }, signal));
-  return submitted;
 }
 
 function assertPossible({ temperature, images = [] }: PackedBatch, entropy: boolean): void {

@@ -157,6 +157,19 @@ describe('TinkerBackend', () => {
     expect(run.notices.join()).toContain('no place for another adapter');
   });
 
+  it('has the copy before the one that it holds deleted, and asks no more where nothing can be', async () => {
+    await using service = await engineService();
+    await using run = await openTinker(service.url, { reduction: 'sum' });
+    for (const phase of [0, 1, 2]) {
+      await run.backend.hold();
+      await step(run.backend, phase);
+    }
+    await expect.poll(() => service.asked.filter(({ route }) => route.startsWith('training_runs/')).map(({ route }) => route)).toHaveLength(1);
+    const [deleted] = service.asked.filter(({ route }) => route.startsWith('training_runs/'));
+    expect(deleted!.route).toMatch(/^training_runs\/m\d+\/checkpoints\/weights\/run-1-held1$/);
+    await run.backend.restore();
+  });
+
   it('is lost after a restart of the service, and a new session goes on from the saved state', async () => {
     await using service = await engineService();
     await using run = await openTinker(service.url, { reduction: 'sum' });
