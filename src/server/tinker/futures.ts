@@ -65,10 +65,15 @@ export class Futures {
     const outcome = this.#finished.get(id);
     if (outcome !== undefined) return outcome;
     if (this.#unfinished.has(id)) return null;
-    const number = id.startsWith(this.#prefix) ? Number(id.slice(this.#prefix.length)) : NaN;
-    if (number >= 1 && number <= this.#made)
+    if (this.isForgotten(id))
       throw new TinkerRefusal(410, `The result of ${id} was kept for ${KEPT_MS / 60_000} minutes and is gone; send the request again`);
     throw new TinkerRefusal(404, `There is no request ${JSON.stringify(id.slice(0, 64))} at this server; it may have been started again since`);
+  }
+
+  /** True for a request of this server whose result is kept no longer. */
+  isForgotten(id: string): boolean {
+    const number = id.startsWith(this.#prefix) ? Number(id.slice(this.#prefix.length)) : NaN;
+    return number >= 1 && number <= this.#made && !this.#unfinished.has(id) && !this.#finished.has(id);
   }
 
   async #finish(id: string, work: () => Promise<FutureResult>): Promise<void> {

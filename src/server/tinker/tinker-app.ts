@@ -59,7 +59,7 @@ export function tinkerApp(tinker: TinkerService, options: TinkerAppOptions): Hon
     tinker.sessions.finish(c.req.param('id')!);
     return {};
   });
-  post('create_model', service.createModelSchema, (body) => tinker.createModel(body));
+  post('create_model', service.createModelSchema, (body, { content }) => tinker.createModel(body, content));
   post('unload_model', service.modelSchema, ({ model_id: id }) => tinker.unloadModel(id));
   post('get_info', service.modelSchema, async ({ model_id: id }) => infoOf(tinker, id));
   post('optim_step', service.optimStepSchema, (body, { content }) => tinker.optimStep(body, content));

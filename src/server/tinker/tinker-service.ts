@@ -25,7 +25,7 @@ import { Sessions } from './sessions.ts';
 import type { TinkerCompute } from './tinker-compute.ts';
 import { TinkerRefusal } from './tinker-refusal.ts';
 import type { TrainedModel } from './trained-model.ts';
-import { TrainedModels } from './trained-models.ts';
+import { type AskedModel, TrainedModels } from './trained-models.ts';
 
 export interface TinkerServiceOptions {
   readonly compute: TinkerCompute;
@@ -86,15 +86,14 @@ export class TinkerService {
     mkdirSync(this.#transient);
   }
 
-  createModel(body: CreateModel): Accepted {
+  createModel(body: CreateModel, { digest }: Content): Accepted {
     const { session_id: sessionId, model_seq_id: number, optimizer_config: optimizer } = body;
     this.sessions.beat(sessionId);
     if (optimizer?.type !== undefined && !OPTIMIZERS.includes(optimizer.type))
       throw new TinkerRefusal(400, `optimizer_config.type must be ${OPTIMIZERS.join(' or ')}, got ${JSON.stringify(optimizer.type.slice(0, 40))}`);
     const modelId = modelIdOf(sessionId, number);
     return this.#create(
-      modelId,
-      sessionId,
+      { id: modelId, sessionId, digest },
       () => this.models.make(modelId, body),
       ({ run }) => ({
         type: 'create_model',
@@ -119,8 +118,7 @@ export class TinkerService {
     this.sessions.beat(sessionId);
     const id = modelIdOf(sessionId, number);
     return this.#create(
-      id,
-      sessionId,
+      { id, sessionId, digest: content.digest },
       () => this.models.makeFrom(id, sessionId, body),
       () => ({ type: 'load_weights', model_id: id, path }),
     );
@@ -257,12 +255,12 @@ export class TinkerService {
     return { adapter: join(folder, 'adapter'), version: file.time, modelPath, folder: null };
   }
 
-  #create(modelId: string, sessionId: string, make: () => Promise<TrainedModel>, answer: (model: TrainedModel) => object): Accepted {
-    const known = this.models.futureOf(modelId);
-    if (known !== null) return { request_id: known, model_id: modelId };
+  #create(asked: AskedModel, make: () => Promise<TrainedModel>, answer: (model: TrainedModel) => object): Accepted {
+    const known = this.models.futureOf(asked.id, asked.digest);
+    if (known !== null) return { request_id: known, model_id: asked.id };
     this.futures.assertRoom();
     const begin = (model: Promise<TrainedModel>) => this.futures.begin(async () => json(answer(await model)));
-    return { request_id: this.models.create(modelId, sessionId, make, begin), model_id: modelId };
+    return { request_id: this.models.create(asked, make, begin), model_id: asked.id };
   }
 
   /** A request of a model, in its turn. Rejects with TinkerRefusal (404) for a model that is not in training. */
@@ -271,6 +269,12 @@ export class TinkerService {
     this.futures.assertRoom(content.bytes);
     model.lastRequest = new Date();
     const id = model.requests.take(seqId, content.digest, (inTurn) => this.futures.begin(() => inTurn(() => work(model)), content.bytes));
+    // A client that is told 410 sends its request again, and would be told so without end.
+    if (this.futures.isForgotten(id))
+      throw new TinkerRefusal(
+        400,
+        `The request with seq_id ${seqId} was carried out, and its result was not fetched in time; go on with the next, or load the last checkpoint`,
+      );
     return { request_id: id, model_id: modelId };
   }
 }

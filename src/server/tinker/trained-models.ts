@@ -22,9 +22,18 @@ export interface TrainedModelsOptions {
   readonly signal: AbortSignal;
 }
 
+export interface AskedModel {
+  readonly id: string;
+  readonly sessionId: string;
+  /** Of the request. */
+  readonly digest: string;
+}
+
 interface Made {
   /** The future in which it is made. */
   readonly futureId: string;
+  /** Tells the request that made it from others. */
+  readonly digest: string;
   readonly sessionId: string;
   readonly model: Promise<TrainedModel>;
 }
@@ -54,18 +63,21 @@ export class TrainedModels {
     return [...this.#made].flatMap(([id, made]) => (made.sessionId === sessionId ? [id] : []));
   }
 
-  /** Of a model that is being made or trained. */
-  futureOf(modelId: string): string | null {
-    return this.#made.get(modelId)?.futureId ?? null;
+  /** Of a model that is being made or trained. Throws TinkerRefusal if another request made it. */
+  futureOf(modelId: string, digest: string): string | null {
+    const made = this.#made.get(modelId);
+    if (made !== undefined && made.digest !== digest)
+      throw new TinkerRefusal(400, `Another request made the model ${modelId}; give each model of a session a model_seq_id of its own`);
+    return made?.futureId ?? null;
   }
 
   /** `begin` makes a future of the work, and returns its id. */
-  create(modelId: string, sessionId: string, make: () => Promise<TrainedModel>, begin: (model: Promise<TrainedModel>) => string): string {
+  create({ id: modelId, sessionId, digest }: AskedModel, make: () => Promise<TrainedModel>, begin: (model: Promise<TrainedModel>) => string): string {
     if (this.#made.size >= this.#options.maxModels)
       throw new TinkerRefusal(400, `${this.#options.maxModels} models are in training already (--max-models); unload one, or finish its session`);
     const model = make();
     const futureId = begin(model);
-    this.#made.set(modelId, { futureId, sessionId, model });
+    this.#made.set(modelId, { futureId, digest, sessionId, model });
     model.catch(() => this.#made.delete(modelId));
     return futureId;
   }

@@ -158,51 +158,6 @@ describe('tinkerApp', () => {
     expect(readdirSync(folder).toSorted()).toEqual(['adapter.tar.gz', 'adapter_config.json', 'adapter_model.safetensors']);
   });
 
-  it('gives an adapter as files behind links, and lists what a session holds', async () => {
-    const model = await caller.model();
-    const saved = { model_id: model, seq_id: caller.next(), path: 'home' };
-    const { path, size_bytes: bytes } = await caller.resultOf<{ path: string; size_bytes: number }>('save_weights_external', saved);
-    expect(path).toBe(`tinker://${model}/external_weights/home`);
-    const found = await caller.get(`training_runs/${model}/checkpoints/external_weights/home/external_weights_urls`);
-    const { urls, expires } = (await found.json()) as { urls: Record<string, string>; expires: string };
-    expect(Object.keys(urls).toSorted()).toEqual(['adapter_config.json', 'adapter_model.safetensors']);
-    expect(Date.parse(expires)).toBeGreaterThan(Date.now());
-    const files = await Promise.all(Object.values(urls).map(async (url) => (await (await fetch(url)).arrayBuffer()).byteLength));
-    expect(files.reduce((sum, size) => sum + size, 0)).toBe(bytes);
-    const [link] = Object.values(urls);
-    expect((await fetch(new URL('..%2Fcheckpoint.json', link))).status).toBe(404);
-    expect(await caller.get(`sessions/${model.split(':')[0]}`).then((answer) => answer.json())).toEqual({
-      training_run_ids: [model],
-      sampler_ids: [],
-    });
-  });
-
-  it('changes how long a checkpoint is kept, and publishes none', async () => {
-    const model = await caller.model();
-    await caller.resultOf('save_weights', { model_id: model, seq_id: caller.next(), path: 'short' });
-    const place = `training_runs/${model}/checkpoints/weights/short`;
-    const expiries = async () => {
-      const answer = await caller.get(`training_runs/${model}/checkpoints`);
-      return ((await answer.json()) as { checkpoints: { expires_at: string | null }[] }).checkpoints.map(({ expires_at: at }) => at);
-    };
-    const setTtl = (seconds: number | null) =>
-      fetch(`${caller.url}/api/v1/${place}/ttl`, {
-        method: 'PUT',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ ttl_seconds: seconds }),
-      });
-    expect(await expiries()).toEqual([null]);
-    expect((await setTtl(3600)).status).toBe(200);
-    expect(Date.parse((await expiries())[0]!)).toBeGreaterThan(Date.now() + 3_000_000);
-    expect((await setTtl(1e15)).status).toBe(400);
-    expect((await setTtl(null)).status).toBe(200);
-    expect(await expiries()).toEqual([null]);
-    expect((await setTtl(1)).status).toBe(200);
-    await expect.poll(expiries, { timeout: 10_000 }).toEqual([]);
-    const published = await caller.post(`${place}/publish`, {});
-    expect([published.status, await published.text()]).toEqual([400, expect.stringContaining('Nothing can be published')]);
-  });
-
   it('gives up the models of a session that ends or falls silent', async () => {
     const quick = await serveNano({ silentMs: 400 });
     try {
