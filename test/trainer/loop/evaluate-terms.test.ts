@@ -51,6 +51,18 @@ function evaluated(terms: readonly LossTerm[], members: readonly TrainingSequenc
 }
 
 describe('evaluateTerms', () => {
+  it('corrects each token of a rollout that two versions sampled by the log-prob of the version that sampled it', () => {
+    const rollout = spoken('a/0', 1, [
+      [1, -0.5],
+      [2, -1.5],
+    ]);
+    const mixed = trainingSequence({ ...rollout, policy: { model: 'm', version: 4 }, versions: Int32Array.of(4, 6) }, 1);
+    const terms = termsOf({ algorithm: { correction: { level: 'token', min: 0, max: 100 }, old_log_probs: 'trainer' } });
+    const { values } = evaluated(terms, [prepared(mixed, Float64Array.of(-1, -1))]);
+    // The trainer's log-probs are -1: the first token is corrected by exp(-1 + 0.5), the second by exp(-1 + 1.5).
+    expect(values.byTerm.get('policy')!['correction_mean']!.value).toBeCloseTo((Math.exp(-0.5) + Math.exp(0.5)) / 2, 12);
+  });
+
   it('gives a loss the turns, places and kinds of its tokens, if it needs them', () => {
     const seen: TokenLossBatch[] = [];
     const termWith = (needs: object): LossTerm => ({
