@@ -42,6 +42,10 @@ export async function runTrain(given: TrainArguments, context: CommandContext, w
     return EXIT.done;
   }
   if (given.push !== null) checkPushTarget(given.push.target, 'a model');
+  if (given.push !== null && config.backend.kind === 'tinker')
+    throw new ConfigError(
+      '--push needs the files of the adapter, which stays at the training service. Leave it out; vf-export --adapter writes the files after the run.',
+    );
   const finished = action === 'dry-run' ? null : await finishedRun(setup);
   if (finished !== null) {
     const { reportFinished } = await import('./report-training.ts');

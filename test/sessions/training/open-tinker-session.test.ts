@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { modelPath } from '../../../src/data/bundled-models.ts';
 import { train, type TrainOptions } from '../../../src/library/train.ts';
+import { runInProcess } from '../../cli/in-process.ts';
 import { type EngineService, engineService } from '../../tinker/service/engine-service.ts';
 
 let folder: string;
@@ -88,5 +89,23 @@ describe('openTinkerSession', () => {
     await expect(train(short({ baseUrl: null, apiKeyVar: 'VF_NO_SUCH_KEY' }))).rejects.toThrow(
       /^The environment variable VF_NO_SUCH_KEY holds no API key of the hosted Tinker/,
     );
+  });
+
+  it('has no files to push', async () => {
+    const words = [
+      'search-r1',
+      '--preset',
+      'laptop',
+      '--tinker',
+      'nano-base',
+      '--set',
+      `backend.base_url=${service.url}`,
+      '--push',
+      'me/searcher',
+      '-o',
+      folder,
+    ];
+    const { code, stderr } = await runInProcess('vf-train', words, { cwd: folder, env: { HOME: folder } });
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--push needs the files of the adapter, which stays at the training service')]);
   });
 });
