@@ -49,6 +49,7 @@ const OWN_FIGURES: Readonly<Record<string, string>> = {
   'kept-rollouts': 'kept-rollouts.ts',
   kernels: 'kernels.ts',
   'policy-server-soak': 'policy-server-soak.ts',
+  'tinker-step': 'tinker-step.ts',
   'trainer-overhead': 'trainer-overhead.ts',
 };
 const LARGE = Object.keys(BENCHES).filter((name) => name.endsWith('-large'));
