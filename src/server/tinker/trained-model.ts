@@ -7,8 +7,9 @@ import { assertRow, builtInLoss } from '../../tinker/built-in-losses.ts';
 import type { PassOutput, TrainingDatum, TrainingPass } from '../../tinker/wire/training-pass.ts';
 import { WireError } from '../../tinker/wire/wire-error.ts';
 import { floatRow } from '../../tinker/wire/wire-tensor.ts';
-import type { GradientBackend, PackedBatch } from '../../trainer/gradient-backend.ts';
+import type { GradientBackend } from '../../trainer/gradient-backend.ts';
 import type { Checkpoint } from './checkpoints.ts';
+import { dataBatch, type DataSequence } from './data-batch.ts';
 import { NumberedRequests } from './numbered-requests.ts';
 import { TinkerRefusal } from './tinker-refusal.ts';
 
@@ -25,15 +26,6 @@ export interface TrainedModelOptions {
   readonly vocabularySize: number;
   /** Ends what runs. */
   readonly signal: AbortSignal;
-}
-
-/** A datum as a sequence: its input, and a place behind it for what follows the last token. */
-interface Sequence {
-  readonly datum: TrainingDatum;
-  readonly ids: Int32Array;
-  /** [n] */
-  readonly targetIds: Int32Array;
-  readonly place: string;
 }
 
 export class TrainedModel {
@@ -59,22 +51,26 @@ export class TrainedModel {
   async pass({ lossFn, lossConfig, isForwardOnly, data }: TrainingPass): Promise<PassOutput> {
     const loss = builtInLoss(lossFn, lossConfig);
     if (data.length === 0) throw new WireError('data must have at least one datum.');
-    const sequences = data.map((datum, i) => this.#sequence(datum, `data[${i}]`));
-    // Finds what is wrong with the inputs of the loss before anything is computed.
-    for (const { datum, targetIds, place } of sequences) loss(datum, new Float32Array(targetIds.length), place);
+    const sequences = data.map((datum, i) => {
+      const place = `data[${i}]`;
+      const input = this.#input(datum, place);
+      // Finds what is wrong with the inputs of the loss before anything is computed, and which targets have no part in it.
+      const { losses, gradient } = loss(datum, new Float32Array(input.targetIds.length), place);
+      const isIdle = Uint8Array.from(losses, (value, t) => Number(isForwardOnly || (value === 0 && gradient[t] === 0)));
+      return { ...input, datum, place, isIdle };
+    });
     const outputs: PassOutput['data'][number][] = [];
     let sum = 0;
     let added = 0;
     try {
-      await this.#inBatches(sequences, async (some, batch) => {
+      await this.#inBatches(sequences, async (some) => {
+        const { batch, places } = dataBatch(some);
         const { batchId, logProbs } = await this.#backend.forward(batch, { retain: !isForwardOnly, adapter: 'on', signal: this.#options.signal });
         const gradient = new Float32Array(logProbs.length);
-        let at = 0;
-        const found = some.map(({ datum, targetIds, place }) => {
-          const own = logProbs.slice(at, at + targetIds.length);
+        const found = some.map(({ datum, isIdle, place }, i) => {
+          const own = Float32Array.from(places[i]!, (at) => logProbs[at]!);
           const tokens = loss(datum, own, place);
-          gradient.set(tokens.gradient, at);
-          at += targetIds.length;
+          for (const [t, at] of places[i]!.entries()) if (isIdle[t] === 0) gradient[at] = tokens.gradient[t]!;
           return { own, losses: tokens.losses };
         });
         if (!isForwardOnly) await this.#backend.backward(batchId, { dLogProbs: gradient });
@@ -139,7 +135,7 @@ export class TrainedModel {
     return this.#closed;
   }
 
-  #sequence(datum: TrainingDatum, place: string): Sequence {
+  #input(datum: TrainingDatum, place: string): Pick<DataSequence, 'ids' | 'targetIds'> {
     const { maxModelLen, vocabularySize } = this.#options;
     const input: number[] = [];
     for (const [i, chunk] of datum.input.entries()) {
@@ -155,19 +151,18 @@ export class TrainedModel {
       throw new WireError(`${place} has ${input.length} tokens; this server trains at most ${maxModelLen - 1} at a time.`);
     const stranger = [...input, ...targets.values].find((id) => id < 0 || id >= vocabularySize);
     if (stranger !== undefined) throw new WireError(`${place} has the token ${stranger}; those of the model are 0 to ${vocabularySize - 1}.`);
-    // Nothing reads the last id: what is wanted there is a target.
-    return { datum, ids: Int32Array.of(...input, 0), targetIds: targets.values, place };
+    return { ids: Int32Array.of(...input, 0), targetIds: targets.values };
   }
 
   /** As many sequences at a time as fit, in order. */
-  async #inBatches(sequences: readonly Sequence[], use: (some: readonly Sequence[], batch: PackedBatch) => Promise<void>): Promise<void> {
+  async #inBatches(sequences: readonly DataSequence[], use: (some: readonly DataSequence[]) => Promise<void>): Promise<void> {
     let budget = Math.min(this.#backend.capabilities.maxTokens, BATCH_TOKENS);
     for (let from = 0; from < sequences.length;) {
       let [to, tokens] = [from, 0];
       while (to < sequences.length && (to === from || tokens + sequences[to]!.ids.length <= budget)) tokens += sequences[to++]!.ids.length;
       const some = sequences.slice(from, to);
       try {
-        await use(some, packed(some));
+        await use(some);
         from = to;
       } catch (error) {
         const isTooMuch = error instanceof GradientError && error.code === 'out_of_memory' && some.length > 1;
@@ -176,24 +171,4 @@ export class TrainedModel {
       }
     }
   }
-}
-
-function packed(sequences: readonly Sequence[]): PackedBatch {
-  const [ids, offsets, targets, targetIds] = [[] as number[], [0], [] as number[], [] as number[]];
-  for (const sequence of sequences) {
-    const start = ids.length;
-    for (const id of sequence.ids) ids.push(id);
-    for (const [t, id] of sequence.targetIds.entries()) {
-      targets.push(start + t + 1);
-      targetIds.push(id);
-    }
-    offsets.push(ids.length);
-  }
-  return {
-    ids: Int32Array.from(ids),
-    offsets: Int32Array.from(offsets),
-    targets: Int32Array.from(targets),
-    targetIds: Int32Array.from(targetIds),
-    temperature: 1,
-  };
 }

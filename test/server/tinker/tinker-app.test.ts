@@ -67,6 +67,26 @@ describe('tinkerApp', () => {
     );
   });
 
+  it('gives rollouts of one prompt together what it gives each alone', async () => {
+    const padded = (ids: readonly number[]) => {
+      const targets = tokenRow(Int32Array.from([0, 0, 0, ...ids.slice(4)]));
+      const advantages = floatRow(Float32Array.from(ids.slice(1), (_, t) => (t < 3 ? 0 : 1)));
+      const inputs = { target_tokens: targets, advantages, logprobs: floatRow(new Float32Array(ids.length - 1).fill(-7)) };
+      return textDatum(Int32Array.from(ids.slice(0, -1)), inputs);
+    };
+    const rollouts = [padded(IDS), padded([...IDS.slice(0, 4), 5, 6, 7, 8]), padded([...IDS.slice(0, 6), 9])];
+    const together = new Caller(served.server.url);
+    const model = await together.model();
+    const found = await together.pass(model, rollouts, { loss: 'importance_sampling' });
+    const norm = (await together.step(model)).metrics?.['skyrl.ai/grad_norm'];
+    const alone = new Caller(served.server.url);
+    const other = await alone.model();
+    const each = [];
+    for (const rollout of rollouts) each.push(...logProbsOf(await alone.pass(other, [rollout], { loss: 'importance_sampling' })));
+    expect(logProbsOf(found)).toEqual(each);
+    expect((await alone.step(other)).metrics?.['skyrl.ai/grad_norm']).toBeCloseTo(norm!, 3);
+  });
+
   it('runs requests in the order of their numbers, and one that is sent twice once', async () => {
     const model = await caller.model();
     const step = { model_id: model, adam_params: { learning_rate: 1e-3 } };
