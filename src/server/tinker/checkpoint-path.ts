@@ -13,7 +13,7 @@ export interface CheckpointPath {
 
 /** Names become folders. */
 const NAME = /^[A-Za-z0-9_][\w.-]{0,127}$/;
-/** As `sessionId` and a number make one. */
+/** As `modelIdOf` makes one. */
 const MODEL_ID = /^[A-Za-z0-9_][\w-]{0,63}(?::train:\d{1,9})?$/;
 const SCHEME = 'tinker://';
 
@@ -48,4 +48,9 @@ export function isKind(kind: string): kind is CheckpointKind {
 /** The name of a model's folder, which is one part of a path on every system. Null for what is no model's id. */
 export function modelFolder(modelId: string): string | null {
   return MODEL_ID.test(modelId) ? modelId.replaceAll(':', '.') : null;
+}
+
+/** As the SDK derives it too. */
+export function modelIdOf(sessionId: string, number: number): string {
+  return `${sessionId}:train:${number}`;
 }

@@ -74,7 +74,7 @@ export class Checkpoints {
     for (const kind of CHECKPOINT_KINDS) {
       for (const name of await readdir(join(this.#folderOf(modelId), kind)).catch(() => [])) {
         // What a killed process left has a name that no checkpoint may have.
-        const checkpoint = name.startsWith('.') || name.endsWith('.tmp') ? null : await this.#find({ modelId, kind, name });
+        const checkpoint = name.startsWith('.') || name.endsWith('.tmp') ? null : await this.find({ modelId, kind, name });
         if (checkpoint !== null) found.push(checkpoint);
       }
     }
@@ -83,7 +83,7 @@ export class Checkpoints {
 
   /** Rejects with TinkerRefusal (404) if it is not there or has expired. */
   async get(path: CheckpointPath): Promise<Checkpoint> {
-    const found = await this.#find(path);
+    const found = await this.find(path);
     if (found === null)
       throw new TinkerRefusal(404, `There is no checkpoint ${checkpointUri(path)}; it was never saved, was deleted, or has expired`);
     return found;
@@ -92,7 +92,7 @@ export class Checkpoints {
   /** Rejects with TinkerRefusal (409) for a name that is taken. */
   async save(path: CheckpointPath, { ttlSeconds, overwrite, metadata, fill }: SaveOptions): Promise<Checkpoint> {
     const folder = join(this.#folderOf(path.modelId), path.kind, path.name);
-    const isThere = (await this.#find(path)) !== null;
+    const isThere = (await this.find(path)) !== null;
     if (isThere && !overwrite) throw new TinkerRefusal(409, `${checkpointUri(path)} exists already; choose another name`);
     // The earlier one stays until this one is whole.
     const target = isThere ? join(folder, '..', `${NEWER}${path.name}`) : folder;
@@ -129,7 +129,7 @@ export class Checkpoints {
   }
 
   /** Null if it is not there or has expired; then it is removed. */
-  async #find(path: CheckpointPath): Promise<Checkpoint | null> {
+  async find(path: CheckpointPath): Promise<Checkpoint | null> {
     const folder = join(this.#folderOf(path.modelId), path.kind, path.name);
     if (statIfThere(join(folder, CHECKPOINT)) === undefined) return null;
     const file = await read(checkpointFileSchema, join(folder, CHECKPOINT));

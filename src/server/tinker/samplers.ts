@@ -11,6 +11,8 @@ export interface Sampler {
   readonly adapter: string | null;
   /** Tells the weights in the directory from earlier ones of the same name. */
   readonly version: string;
+  /** Tells whether the directory still holds that version. */
+  readonly isCurrent: () => Promise<boolean>;
   /** The checkpoint's path; null for the base, and for weights without a name. */
   readonly modelPath: string | null;
   /** The folder to remove with the session: of weights without a name. */
@@ -68,14 +70,20 @@ export class Samplers {
   }
 
   /** The name under which the sampler's adapter is loaded; null for the base. */
-  async adapterOf({ adapter, version }: Sampler): Promise<string | null> {
+  async adapterOf({ adapter, version, isCurrent }: Sampler): Promise<string | null> {
     if (adapter === null) return null;
     const key = keyOf(adapter, version);
     const known = this.#loaded.get(key);
     if (known !== undefined) return known;
     const name = `tinker-${++this.#names}`;
     const { compute, signal } = this.#options;
-    const loading = compute.loadAdapter({ name, directory: adapter, signal }).then(() => name);
+    const load = async () => {
+      if (!(await isCurrent()))
+        throw new TinkerRefusal(404, 'The weights of this sampling session were deleted or written over; open a session for those of now');
+      await compute.loadAdapter({ name, directory: adapter, signal });
+      return name;
+    };
+    const loading = load();
     this.#loaded.set(key, loading);
     // Not kept, so that the next sample tries again.
     loading.catch(() => this.#loaded.delete(key));

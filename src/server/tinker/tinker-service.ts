@@ -2,7 +2,6 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
-import type { AdamOptions } from '../../core/adam-options.ts';
 import type { sampleRequestSchema } from '../../schemas/tinker/samples.ts';
 import type {
   CreateModel,
@@ -14,7 +13,8 @@ import type {
   SaveWeights,
 } from '../../schemas/tinker/service.ts';
 import type { TrainingPass } from '../../tinker/wire/training-pass.ts';
-import { checkpointName, parseCheckpointUri } from './checkpoint-path.ts';
+import { adamOptions } from './adam-params.ts';
+import { checkpointName, modelIdOf, parseCheckpointUri } from './checkpoint-path.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { HeldBytes } from '../held-bytes.ts';
 import { type FutureResult, Futures } from './futures.ts';
@@ -180,7 +180,15 @@ export class TinkerService {
       mkdirSync(folder);
       await fill(folder);
       const id = typeof number === 'number' ? `${model.sessionId}:sample:${number}` : `${modelId}:sample-${this.#saved}`;
-      await this.samplers.add({ id, sessionId: model.sessionId, adapter: join(folder, 'adapter'), version: id, modelPath: null, folder });
+      await this.samplers.add({
+        id,
+        sessionId: model.sessionId,
+        adapter: join(folder, 'adapter'),
+        version: id,
+        isCurrent: always,
+        modelPath: null,
+        folder,
+      });
       return json({ type: 'save_weights_for_sampler', path: null, sampling_session_id: id });
     });
   }
@@ -247,12 +255,17 @@ export class TinkerService {
   }
 
   /** The base, or the weights of a checkpoint of either kind. Rejects with TinkerRefusal. */
-  async #sourceOf(base: string | null, modelPath: string | null): Promise<Pick<Sampler, 'adapter' | 'version' | 'modelPath' | 'folder'>> {
+  async #sourceOf(
+    base: string | null,
+    modelPath: string | null,
+  ): Promise<Pick<Sampler, 'adapter' | 'version' | 'isCurrent' | 'modelPath' | 'folder'>> {
     if (base !== null) this.models.baseNamed(base);
     else if (modelPath === null) throw new TinkerRefusal(422, 'A sampler needs base_model or model_path, or asample the id of a sampling session');
-    if (modelPath === null) return { adapter: null, version: '', modelPath, folder: null };
-    const { folder, file } = await this.checkpoints.get(parseCheckpointUri(modelPath));
-    return { adapter: join(folder, 'adapter'), version: file.time, modelPath, folder: null };
+    if (modelPath === null) return { adapter: null, version: '', isCurrent: always, modelPath, folder: null };
+    const path = parseCheckpointUri(modelPath);
+    const { folder, file } = await this.checkpoints.get(path);
+    const isCurrent = async () => (await this.checkpoints.find(path))?.file.time === file.time;
+    return { adapter: join(folder, 'adapter'), version: file.time, isCurrent, modelPath, folder: null };
   }
 
   #create(asked: AskedModel, make: () => Promise<TrainedModel>, answer: (model: TrainedModel) => object): Accepted {
@@ -279,17 +292,8 @@ export class TinkerService {
   }
 }
 
-/** As the SDK derives it too. */
-function modelIdOf(sessionId: string, number: number): string {
-  return `${sessionId}:train:${number}`;
-}
+const always = async () => true;
 
 function json(body: object): FutureResult {
   return { kind: 'json', body };
-}
-
-/** The defaults are the SDK's. */
-function adamOptions(params: OptimStep['adam_params']): AdamOptions {
-  const { learning_rate = 1e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-12, weight_decay = 0, grad_clip_norm: clip = 0 } = params;
-  return { learningRate: learning_rate, beta1, beta2, epsilon: eps, weightDecay: weight_decay, maxGradNorm: clip > 0 ? clip : null };
 }

@@ -67,6 +67,29 @@ describe('TinkerService', () => {
     expect((await caller.post('asample', gone)).status).toBe(404);
   });
 
+  it('does not sample from other weights than a session was opened for, once those have been written over', async () => {
+    const small = await serveNano({ maxLoaded: 1 });
+    try {
+      const asking = new Caller(small.server.url);
+      const model = await asking.model();
+      const prompt = { chunks: [{ type: 'encoded_text', tokens: IDS }] };
+      const sampler = async (number: number) => {
+        const request = { model_id: model, seq_id: asking.next(), path: 'best', overwrite: true };
+        const { path } = await asking.resultOf<{ path: string }>('save_weights_for_sampler', request);
+        const asked = { session_id: model.split(':')[0], sampling_session_seq_id: number, model_path: path };
+        return (await asking.ask<{ sampling_session_id: string }>('create_sampling_session', asked)).sampling_session_id;
+      };
+      const sample = (id: string) =>
+        asking.resultOf<{ error?: string; category?: string }>('asample', { sampling_session_id: id, prompt, sampling_params: { max_tokens: 1 } });
+      const [first, second] = [await sampler(0), await sampler(1)];
+      expect(await sample(second)).not.toHaveProperty('error');
+      expect(await sample(first)).toEqual({ error: expect.stringContaining('deleted or written over'), category: 'user' });
+      expect(await sample(second)).not.toHaveProperty('error');
+    } finally {
+      await small.server.close();
+    }
+  });
+
   it('makes a model once for a request that is sent again, and refuses another one of its number', async () => {
     const { session_id: session } = await caller.ask<{ session_id: string }>('create_session', {});
     const request = { session_id: session, model_seq_id: 0, base_model: 'nano-base', lora_config: { rank: 2 } };
