@@ -161,11 +161,13 @@ function rolloutLoss({ algorithm: { loss, kl, minibatches, epochs }, optimizer }
   return ['loss', `${what}, learning rate ${settingNumber(optimizer.learningRate)}, ${plural(minibatches * epochs, 'optimiser step')} per step`];
 }
 
-function teacherFacts({ algorithm: { teacher, kl }, model }: Config): Fact[] {
+function teacherFacts({ algorithm: { teacher, kl }, backend, model }: Config): Fact[] {
   if (teacher === null) return [];
+  const service = teacher.baseUrl ?? backend.baseUrl;
   const who = {
     embedded: [teacher.path ?? model.path, ...(teacher.adapter === null ? [] : [`with ${teacher.adapter}`])].join(' '),
     server: redactUrl(teacher.baseUrl ?? ''),
+    tinker: `${teacher.model} at ${service === null ? 'the hosted Tinker' : redactUrl(service)}`,
     self: 'the policy itself',
     start: 'the policy at the start of the run',
   }[teacher.kind];

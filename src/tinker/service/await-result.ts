@@ -45,7 +45,7 @@ export async function awaitResult(connection: ServiceConnection, { route, submit
     }
     if (performance.now() - sinceMs > connection.resultMs)
       throw new TinkerError(
-        `${route} at ${connection.url} had no result within ${Math.round(connection.resultMs / 1000)} s; raise backend.timeout_s, or look whether the service is overloaded`,
+        `${route} at ${connection.url} had no result within ${Math.round(connection.resultMs / 1000)} s; raise ${connection.resultSetting}, or look whether the service is overloaded`,
       );
     // A server that does not hold polls back would otherwise be asked without a pause.
     if (performance.now() - askedMs > pauseMs) continue;

@@ -40,6 +40,8 @@ export interface ServiceConnectionOptions {
   readonly patienceMs?: number;
   /** The time for which a result is awaited. @default 1800000 */
   readonly resultMs?: number;
+  /** The setting of that time, for errors. @default 'backend.timeout_s' */
+  readonly resultSetting?: string;
   /** The time between two requests while an account is paused for billing. @default 15000 */
   readonly billingPauseMs?: number;
   /** Takes a line when the service makes the run wait. */
@@ -68,6 +70,8 @@ export class ServiceConnection implements AsyncDisposable {
   readonly url: string;
   /** The time for which a result is awaited, in milliseconds. */
   readonly resultMs: number;
+  /** The setting of that time. */
+  readonly resultSetting: string;
   readonly notice: (line: string) => void;
   /** Bodies of protobuf are compressed. */
   readonly isCompressing: boolean;
@@ -85,6 +89,7 @@ export class ServiceConnection implements AsyncDisposable {
     this.isCompressing = isCompressing;
     this.url = endpoint.url;
     this.resultMs = options.resultMs ?? 1_800_000;
+    this.resultSetting = options.resultSetting ?? 'backend.timeout_s';
     this.notice = options.onNotice ?? (() => {});
     this.#random = options.random ?? Random.fromSeed(0);
   }

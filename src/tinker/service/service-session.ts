@@ -186,7 +186,7 @@ export class ServiceSession implements AsyncDisposable {
     };
     const submit = () => this.#known(connection.request({ route: 'asample', body, headers: { 'x-tinker-sampling-backpressure': '1' }, signal }));
     const result = await awaitResult(connection, { route: 'asample', submit, signal });
-    return isProtobuf(result) ? decodeSamples(result.body) : samplesOf(readAnswer(sampleResponseSchema, result), prompt.length);
+    return isProtobuf(result) ? decodeSamples(result.body, prompt.length) : samplesOf(readAnswer(sampleResponseSchema, result), prompt.length);
   }
 
   /** One sampling session per version of the weights. */

@@ -60,8 +60,8 @@ export function encodeSamples({ sequences, promptLogProbs, promptLikeliest, targ
   );
 }
 
-/** Throws WireError. */
-export function decodeSamples(bytes: Uint8Array): Samples {
+/** Throws WireError, also for another number of log-probs than a prompt of `promptTokens` has. @param promptTokens null: any number */
+export function decodeSamples(bytes: Uint8Array, promptTokens: number | null = null): Samples {
   const message = decoded('The result of a sampling request', () => fromBinary(SampleResponseSchema, bytes));
   const sequences = message.sequences.map(({ stopReason, tokens, logprobs, topkSampledLogprobs }, i): SampledSequence => {
     const reason = STOP_REASONS[stopReason];
@@ -71,9 +71,10 @@ export function decodeSamples(bytes: Uint8Array): Samples {
     assertEach(ids, logProbs, i);
     return { stopReason: reason, tokens: ids, logProbs, likeliest: topkSampledLogprobs === undefined ? null : likeliestOf(topkSampledLogprobs) };
   });
+  const listed = message.promptLogprobs === undefined ? null : floats(message.promptLogprobs, FLOAT32, 'prompt_logprobs');
   return {
     sequences,
-    promptLogProbs: message.promptLogprobs === undefined ? null : floats(message.promptLogprobs, FLOAT32, 'prompt_logprobs'),
+    promptLogProbs: listed === null || promptTokens === null ? listed : wholePrompt(listed, promptTokens),
     promptLikeliest: message.topkPromptLogprobs === undefined ? null : likeliestOf(message.topkPromptLogprobs),
     targetLogProbs: message.targetPromptLogprobs === undefined ? null : tensorOf(message.targetPromptLogprobs, 'target_prompt_logprobs'),
     cachedTokens: message.promptCacheHitTokens,

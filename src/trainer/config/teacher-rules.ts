@@ -1,17 +1,23 @@
 /** Settings of `[algorithm.teacher]` that do not go together, or that other settings rule out. */
+import { teacherTable } from '../../schemas/training-teacher-config.ts';
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { ConfigRule } from './check-config.ts';
 
 type Teacher = NonNullable<TrainingConfigWire['algorithm']['teacher']>;
 
-/** Keys of one kind of teacher, with their values if they are left out. */
-const OF_KIND: readonly (readonly [name: keyof Teacher, kind: Teacher['kind']])[] = [
-  ['path', 'embedded'],
-  ['adapter', 'embedded'],
-  ['base_url', 'server'],
-  ['model', 'server'],
-  ['api_key_var', 'server'],
+/** Some servers leave the middle part out. */
+const SAMPLED = /^tinker:\/\/[^/]+\/(?!weights\/).+$/;
+
+/** Keys that only some kinds of teacher have. */
+const OF_KIND: readonly (readonly [name: keyof Teacher, kinds: readonly Teacher['kind'][]])[] = [
+  ['path', ['embedded']],
+  ['adapter', ['embedded']],
+  ['base_url', ['server', 'tinker']],
+  ['model', ['server', 'tinker']],
+  ['api_key_var', ['server', 'tinker']],
 ];
+
+const MAX_RETRIES = teacherTable.properties.max_retries.default;
 
 const rule = (
   name: keyof Teacher,
@@ -24,12 +30,30 @@ const rule = (
 });
 
 export const TEACHER_RULES: readonly ConfigRule[] = [
-  ...OF_KIND.map(([name, kind]) =>
+  ...OF_KIND.map(([name, kinds]) =>
     rule(
       name,
-      (teacher) => teacher[name] !== null && teacher.kind !== kind,
-      (teacher) => `algorithm.teacher.${name} must be left out with algorithm.teacher.kind = "${teacher.kind}": it is a setting of kind = "${kind}"`,
+      (teacher) => teacher[name] !== null && !kinds.includes(teacher.kind),
+      (teacher) =>
+        `algorithm.teacher.${name} must be left out with algorithm.teacher.kind = "${teacher.kind}": it is a setting of kind = ${kinds.map((kind) => `"${kind}"`).join(' or ')}`,
     ),
+  ),
+  rule(
+    'model',
+    ({ kind, model }) => kind === 'tinker' && model === null,
+    () =>
+      'algorithm.teacher.model must be set with algorithm.teacher.kind = "tinker": the service\'s name of a base, or tinker://MODEL/sampler_weights/NAME; got none',
+  ),
+  rule(
+    'model',
+    ({ kind, model }) => kind === 'tinker' && model !== null && model.startsWith('tinker://') && !SAMPLED.test(model),
+    ({ model }) =>
+      `algorithm.teacher.model must be weights that a service samples from, such as tinker://MODEL/sampler_weights/NAME, got ${JSON.stringify(model)}`,
+  ),
+  rule(
+    'max_retries',
+    ({ kind, max_retries: retries }) => kind === 'tinker' && retries !== MAX_RETRIES,
+    () => 'algorithm.teacher.max_retries must be left out with algorithm.teacher.kind = "tinker", whose requests are repeated for five minutes',
   ),
   rule(
     'base_url',
@@ -59,7 +83,7 @@ export const TEACHER_RULES: readonly ConfigRule[] = [
   ),
   rule(
     'kind',
-    ({ kind }, { rollouts }) => (kind === 'embedded' || kind === 'server') && rollouts.temperature !== 1,
+    ({ kind }, { rollouts }) => kind !== 'self' && kind !== 'start' && rollouts.temperature !== 1,
     ({ kind }) => `rollouts.temperature must be 1 with algorithm.teacher.kind = "${kind}", whose log-probs are those of temperature 1`,
   ),
   rule(

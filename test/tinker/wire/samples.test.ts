@@ -42,6 +42,13 @@ describe('encodeSamples and decodeSamples', () => {
     expect(decodeSamples(encodeSamples(samples))).toEqual(samples);
   });
 
+  it('give a prompt a value per token, and refuse another number of them', () => {
+    const bytes = encodeSamples({ ...samples, promptLogProbs: Float32Array.of(-1, -2) });
+    expect(decodeSamples(bytes, 2).promptLogProbs).toEqual(Float32Array.of(-1, -2));
+    expect(decodeSamples(bytes, 3).promptLogProbs).toEqual(Float32Array.of(NaN, -1, -2));
+    expect(() => decodeSamples(bytes, 4)).toThrow('prompt_logprobs has 2 values for a prompt of 4 tokens.');
+  });
+
   it('refuse a sequence whose log-probs are not one per token, and likeliest tokens of another shape', () => {
     const [first] = samples.sequences;
     const broken = (changed: object) => encodeSamples({ ...samples, sequences: [{ ...first!, ...changed }] });

@@ -13,6 +13,7 @@ import { secretsOf } from '../../policy/secrets.ts';
 import { assertSameIds, teacherFolder } from './check-teacher.ts';
 import { EngineScorer } from './engine-scorer.ts';
 import { privilegedPrompt } from './privileged-prompt.ts';
+import { openTinkerScorer } from './open-tinker-scorer.ts';
 import { ServerScorer } from './server-scorer.ts';
 
 export interface TeacherOptions {
@@ -21,10 +22,11 @@ export interface TeacherOptions {
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** Collects values that must not be written or shown. */
   readonly secrets: Set<string>;
+  readonly note: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
-type Settings = NonNullable<TrainingConfig['algorithm']['teacher']>;
+export type TeacherSettings = NonNullable<TrainingConfig['algorithm']['teacher']>;
 
 /** The name of the adapter in the teacher's own engine. */
 const ADAPTER = 'teacher';
@@ -42,13 +44,14 @@ export async function openTeacher(options: TeacherOptions, opened: Disposers): P
   return { scorer, promptOf: privilegedPrompt({ template: teacher.privileged, environment, tokenizer }) };
 }
 
-async function openScorer(teacher: Settings, options: TeacherOptions, opened: Disposers): Promise<Teacher['scorer']> {
+async function openScorer(teacher: TeacherSettings, options: TeacherOptions, opened: Disposers): Promise<Teacher['scorer']> {
   if (teacher.kind === 'self') return 'on';
   if (teacher.kind === 'start') return 'initial';
-  return teacher.kind === 'server' ? serverScorer(teacher, options, opened) : embeddedScorer(teacher, options, opened);
+  const open = { embedded: embeddedScorer, server: serverScorer, tinker: openTinkerScorer }[teacher.kind];
+  return open(teacher, options, opened);
 }
 
-async function embeddedScorer({ adapter }: Settings, { config, variables, signal }: TeacherOptions, opened: Disposers): Promise<TokenScorer> {
+async function embeddedScorer({ adapter }: TeacherSettings, { config, variables, signal }: TeacherOptions, opened: Disposers): Promise<TokenScorer> {
   const modelPath = teacherFolder(config, variables);
   const threads = config.backend.threads ?? config.policy.embedded?.threads ?? null;
   const engine = await openEngine({ modelPath, maxPending: MOST_PENDING, ...(threads === null ? {} : { threads }), signal });
@@ -63,7 +66,7 @@ async function embeddedScorer({ adapter }: Settings, { config, variables, signal
   return new EngineScorer(engine, ADAPTER);
 }
 
-async function serverScorer(teacher: Settings, options: TeacherOptions, opened: Disposers): Promise<TokenScorer> {
+async function serverScorer(teacher: TeacherSettings, options: TeacherOptions, opened: Disposers): Promise<TokenScorer> {
   const { variables, secrets, signal, config } = options;
   const { model, apiKeyVar, maxConcurrent, maxRetries, timeoutS } = teacher;
   const baseUrl = teacher.baseUrl!;

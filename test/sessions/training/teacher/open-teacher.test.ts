@@ -28,10 +28,12 @@ const configOf = (teacher: object, model = NANO) => someConfig({ model: { path: 
 async function opened(teacher: object, variables: Readonly<Record<string, string>> = {}, secrets = new Set<string>()) {
   const disposers = new Disposers();
   const environment = new CountingEnv({ rows: 2, maxTurns: 1 });
-  const found = await openTeacher({ config: configOf(teacher), environment, variables, secrets, signal }, disposers).catch(async (error: unknown) => {
-    await disposers.disposeAsync();
-    throw error;
-  });
+  const found = await openTeacher({ config: configOf(teacher), environment, variables, secrets, note: () => {}, signal }, disposers).catch(
+    async (error: unknown) => {
+      await disposers.disposeAsync();
+      throw error;
+    },
+  );
   return { scorer: found!.scorer as TokenScorer, [Symbol.asyncDispose]: () => disposers.disposeAsync() };
 }
 
