@@ -8,6 +8,8 @@ export interface RunCost {
   readonly policy: number | null;
   /** By role. */
   readonly roles: Readonly<Record<string, number | null>>;
+  /** The part of a training service; null without its price, absent without a service. */
+  readonly service?: number | null;
   /** The part of `usd` for attempts and rollouts that failed and were played again; they are in no other figure of the summary. */
   readonly repeated: number | null;
   /** Models without a known price that were called. */

@@ -164,7 +164,7 @@ const guards = table('Conditions under which a run stops or warns by itself.', {
     1,
   ),
   max_cost: numberOrNull(
-    'No further step begins once the models by role have cost this many US dollars; the run stops with exit code 3, and -R with a higher limit continues it. All of them need a price in configs/endpoints.toml. Default: no limit.',
+    'No further step begins once the models by role and a training service have cost this many US dollars; the run stops with exit code 3, and -R with a higher limit continues it. All of them need a price in configs/endpoints.toml. Default: no limit.',
     null,
     { minimum: 0.000001 },
   ),

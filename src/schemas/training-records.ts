@@ -147,6 +147,9 @@ export const MetricsLineSchema = {
 } as const;
 export type WireMetricsLine = XStatic<typeof MetricsLineSchema>;
 
+/** One line of `service-tokens.jsonl`: tokens since the line before, of all processes. */
+export const ServiceTokensSchema = object({ prefill: count, sample: count, train: count });
+
 /** One line of `events.jsonl`. `reason`: of a `step_skipped`, its kind. `changes`: of settings and of files that they name, from the step after this one on. */
 export const EventLineSchema = object(
   { kind: text, step: count, time: text, message: text },

@@ -88,15 +88,18 @@ export const trainingSummarySchema = closed(
     }),
     /** Costs and times of the models other than the policy, by role, in this process; absent if none was called. */
     roles: byName(RoleStatsSchema),
-    /** US dollars that these models have cost in all processes of the run; null if a price or the usage of a server is missing; absent if none can cost anything. */
-    cost: closed({
-      usd: numberOrNull,
-      roles: byName(numberOrNull),
-      unpriced: listOf(text),
-      uncounted: listOf(text),
-      limit: numberOrNull,
-      limit_reached: flag,
-    }),
+    /** US dollars that these models, and the training service, have cost in all processes of the run; null if a price or the usage of a server is missing; absent if nothing can cost anything, and `service` without such a service. */
+    cost: closed(
+      {
+        usd: numberOrNull,
+        roles: byName(numberOrNull),
+        unpriced: listOf(text),
+        uncounted: listOf(text),
+        limit: numberOrNull,
+        limit_reached: flag,
+      },
+      { service: numberOrNull },
+    ),
     /** The update after which the policy was destroyed, the figures before and after it, and the flags of a new run that avoid it; absent without one. */
     collapse: closed({ step: count, text, flags: listOf(text) }),
     /** Why steps changed no weight, as their events record it, most frequent first: `kind` is null for a run of an earlier version. Absent if none was skipped. */

@@ -60,6 +60,8 @@ export const TRAINING_FILES = {
   /** The rows of `sft.problems`. */
   seedRows: 'seed-rows.jsonl',
   policyLog: 'policy.log',
+  /** What a training service has computed; a resume drops none of it. */
+  serviceTokens: 'service-tokens.jsonl',
   workerLog: 'worker.log',
 } as const;
 
@@ -112,8 +114,10 @@ export interface TrainingRun {
   readonly models?: RoleModels;
   /** Where agents find the policy over HTTP. @default nowhere */
   readonly gateway?: AgentGateway;
-  /** US dollars that these have cost so far, in all processes of the run; null if a price is missing. @default nothing */
+  /** US dollars that these and a training service have cost so far, in all processes of the run; null if a price is missing. @default nothing */
   readonly spentUsd?: () => number | null;
+  /** Records what the training service has computed since the last call, before a line of metrics. Returns its US dollars; null without a price. @default there is none */
+  readonly recordService?: () => number | null;
   readonly observer: TrainingObserver;
   /** Removes secrets from text before it is written to files. */
   readonly redact: (text: string) => string;

@@ -46,7 +46,7 @@ export const TRAIN_OPTIONS = groups({
     rollouts: file("train on these rollouts instead of sampling: a file in vf-export's form, or - for stdin"),
     maxCost: setting(
       'maxCost',
-      'start no further step once the models by role have cost this many US dollars; needs their prices (docs/roles.md)',
+      'start no further step once the models by role and the training service have cost this many US dollars; needs their prices (docs/roles.md, docs/tinker.md)',
       'USD',
     ),
     steps: wholeNumber('batches to train on; with --sft, supervised steps', { from: 0, otherwise: '100; with --sft, one pass' }),

@@ -1,11 +1,14 @@
 import type { RunCost } from '../../schemas/run-cost.ts';
 import { usdText } from '../text/number-text.ts';
 
-type ShownCost = Pick<RunCost, 'usd' | 'roles' | 'unpriced' | 'uncounted' | 'limit'> & Partial<Pick<RunCost, 'policy' | 'repeated'>>;
+type ShownCost = Pick<RunCost, 'usd' | 'roles' | 'unpriced' | 'uncounted' | 'limit'> & Partial<Pick<RunCost, 'policy' | 'service' | 'repeated'>>;
 
 /** `$0.0143: policy $0.0120, judge $0.0023`; without `policy`, only the models by role. The caller must escape the text. */
-export function costText({ usd, policy, roles, repeated = null, unpriced, uncounted, limit }: ShownCost): string {
-  const asked = Object.entries(roles).filter(([, part]) => part !== 0);
+export function costText({ usd, policy, roles, service, repeated = null, unpriced, uncounted, limit }: ShownCost): string {
+  const asked = [
+    ...(service === undefined ? [] : [['training service', service] as const]),
+    ...Object.entries(roles).filter(([, part]) => part !== 0),
+  ];
   const parts =
     asked.length === 0
       ? []

@@ -50,7 +50,7 @@ export interface EndedRun {
   readonly transcripts: string | null;
   /** Calls of the models by role in this process. @default none */
   readonly roles?: ReadonlyMap<string, RoleStats>;
-  /** Their cost; null if none of them can cost anything. @default null */
+  /** Their cost, and that of the training service; null if nothing can cost anything. @default null */
   readonly cost?: RunCost | null;
 }
 
@@ -74,8 +74,9 @@ export async function readTrainingSummary({ outcome, config, paths, transcripts,
 }
 
 /** Without the parts that only an evaluation has. */
-function costOf({ usd, roles, unpriced, uncounted, limit, limitReached }: RunCost): NonNullable<TrainingSummary['cost']> {
-  return { usd, roles: { ...roles }, unpriced: [...unpriced], uncounted: [...uncounted], limit, limitReached };
+function costOf({ usd, roles, service, unpriced, uncounted, limit, limitReached }: RunCost): NonNullable<TrainingSummary['cost']> {
+  const served = service === undefined ? {} : { service };
+  return { usd, roles: { ...roles }, ...served, unpriced: [...unpriced], uncounted: [...uncounted], limit, limitReached };
 }
 
 export function trainingSummary(record: TrainingRecord): TrainingSummary {

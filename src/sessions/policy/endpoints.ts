@@ -28,6 +28,8 @@ export interface Endpoint {
   readonly headers: Readonly<Record<string, string>>;
   /** Null if the table has none. */
   readonly price: Price | null;
+  /** US dollars per million tokens in passes with a gradient, at a training service; null if the table has none. @default null */
+  readonly trainPrice?: number | null;
   /** What requests to the model have unless the caller says otherwise; empty for nothing. */
   readonly request: RequestTable;
 }
@@ -102,7 +104,7 @@ function endpointOf(table: Readonly<Record<string, unknown>>, where: string): En
     clientType: type === undefined ? 'auto' : parseClientType(text('type', type), `type in ${where}`),
     ...(table['stream'] === undefined ? {} : { stream: parseStream(table['stream'], `stream in ${where}`) }),
     headers: checkHeaders(headers, `headers in ${where}`),
-    price: table['price'] === undefined ? null : priceOf(table['price'], `price in ${where}`),
+    ...(table['price'] === undefined ? { price: null } : pricesOf(table['price'], `price in ${where}`)),
     request: requestOf(table, where),
   };
 }
@@ -121,16 +123,19 @@ function requestOf(table: Readonly<Record<string, unknown>>, where: string): Req
 }
 
 /** Without `cached`, tokens from the server's cache cost as much as others. */
-function priceOf(table: unknown, where: string): Price {
+function pricesOf(table: unknown, where: string): Pick<Endpoint, 'price' | 'trainPrice'> {
   if (!isObject(table)) throw new ConfigError(`${where} must be a table such as { input = 0.5, cached = 0.1, output = 1.5 }, got ${typeOf(table)}`);
-  assertKnownKeys(table, ['input', 'cached', 'output'], where);
+  assertKnownKeys(table, ['input', 'cached', 'output', 'train'], where);
   const dollars = (name: string): number => {
     const value = table[name];
     if (typeof value === 'number' && Number.isFinite(value) && value >= 0) return value;
     const got = typeof value === 'number' ? String(value) : value === undefined ? 'nothing' : typeOf(value);
     throw new ConfigError(`${name} in the ${where} must be US dollars per million tokens, at least 0, got ${got}`);
   };
-  return { input: dollars('input'), cached: dollars(table['cached'] === undefined ? 'input' : 'cached'), output: dollars('output') };
+  return {
+    price: { input: dollars('input'), cached: dollars(table['cached'] === undefined ? 'input' : 'cached'), output: dollars('output') },
+    ...(table['train'] === undefined ? {} : { trainPrice: dollars('train') }),
+  };
 }
 
 /** Returns the text if it is a valid variable name. The error does not show it, because it may be the key itself. */

@@ -11,6 +11,7 @@ import { type OpenedJoints, openJoints } from './open-joints.ts';
 import { longestRollout } from './open-policy-servers.ts';
 import { isUnserved } from './open-supervised-training.ts';
 import { type PlannedRun, planGpus } from './plan-gpus.ts';
+import { type ServicePrice, servicePrice } from './service-price.ts';
 import { checkTeacher } from './teacher/check-teacher.ts';
 
 export interface TrainingCheck {
@@ -41,6 +42,8 @@ export interface CheckedTraining {
   readonly roles: readonly ResolvedRole[];
   /** Null for a new adapter. */
   readonly adapter: CheckedAdapter | null;
+  /** Null for a run without a training service. */
+  readonly servicePrice: ServicePrice | null;
 }
 
 /** Throws ConfigError. */
@@ -49,6 +52,7 @@ export async function checkTraining(config: TrainingConfig, check: TrainingCheck
   await assertTrainable(environment, check.choosesRows === true ? { ...config, steps: 0 } : config);
   if (evaluation !== environment) await assertPlays(evaluation, config.model.path);
   const adapter = await checkInitialAdapter(config, variables);
+  const priced = await servicePrice(config);
   if (config.evaluation.every > 0 && check.choosesRows !== true && !isUnserved(config) && evaluation.eval.length === 0)
     throw new ConfigError(
       `${evaluation.eval.name} has no rows to evaluate. Set environment.eval_args to arguments with which it has rows, or evaluation.every to 0.`,
@@ -59,5 +63,5 @@ export async function checkTraining(config: TrainingConfig, check: TrainingCheck
   const joints = await openJoints(planned.config, environment, check);
   const declarations: RoleDeclarations = { ...evaluation.roles, ...environment.roles };
   const roles = isUnserved(config) ? [] : await resolveRoles(declarations, config.roles, { variables });
-  return { planned, joints, roles, adapter };
+  return { planned, joints, roles, adapter, servicePrice: priced };
 }

@@ -4,7 +4,7 @@ import { ServiceConnection } from '../../tinker/service/service-connection.ts';
 import { TinkerError } from '../../tinker/service/tinker-error.ts';
 import { secretsOf } from '../policy/secrets.ts';
 
-const HOSTED_TINKER = 'https://tinker.thinkingmachines.dev/services/tinker-prod';
+export const HOSTED_TINKER = 'https://tinker.thinkingmachines.dev/services/tinker-prod';
 /** Sent where a service needs no key: a header cannot be empty. */
 const NO_KEY = 'none';
 

@@ -7,7 +7,6 @@ import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { VfError } from '../../core/errors.ts';
 import type { Environment } from '../../core/environment.ts';
-import type { CostOptions } from '../../evaluate/run-cost.ts';
 import type { Message } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
 import { firstRow } from '../../core/training-rows.ts';
@@ -42,7 +41,8 @@ import { withSeedRows } from './seed-rows.ts';
 import { promptNotices } from './prompt-findings.ts';
 import { takeTurns } from './take-turns.ts';
 import { openTeacher } from './teacher/open-teacher.ts';
-import { trainingCost } from './training-cost.ts';
+import { ServiceBill } from './service-bill.ts';
+import { trainingCost, type TrainingPayments } from './training-cost.ts';
 
 export interface OpenTrainingOptions {
   readonly config: TrainingConfig;
@@ -72,8 +72,8 @@ export interface OpenedTraining extends AsyncDisposable {
   readonly run: TrainingRun;
   /** The models other than the policy; empty if the environment has no roles. */
   readonly roles: OpenedRoles;
-  /** Prices of these models; null if none can cost anything. */
-  readonly prices: CostOptions | null;
+  /** What they and a training service cost. */
+  readonly payments: TrainingPayments;
   readonly evaluationLabel: EvaluationLabel;
   /** Number of rows of the evaluation environment. */
   readonly evaluationRows: number;
@@ -105,7 +105,13 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
     const openUnserved = (name: string, sessionSignal: AbortSignal) => openUnservedSession({ ...options, signal: sessionSignal }, name);
     const unserved = { ...common, servers: unservedServers, openSession: named(attempt, openUnserved) };
     return openedTraining(
-      { run: unserved, roles, prices: null, label, notices: [...evaluationNotices(environment, null, config), NO_EVALUATION] },
+      {
+        run: unserved,
+        roles,
+        payments: { prices: null, bill: null },
+        label,
+        notices: [...evaluationNotices(environment, null, config), NO_EVALUATION],
+      },
       opened,
     );
   }
@@ -132,6 +138,12 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
   );
   for (const models of lazy) models.bind(roles.models.models);
   const prices = await trainingPrices({ roles: declared, players: roles.players }, config.guards.maxCost);
+  const { servicePrice: price } = checked;
+  const bill =
+    server.tinker === undefined || price === null
+      ? null
+      : opened.use(await ServiceBill.open({ path: directory.paths.serviceTokens, price, meter: server.tinker.connection.meter }));
+  const payments = { prices, bill };
   const recalled = declared.length === 0 ? [] : await recallAsked(directory, { roles, config });
   const gateway = await gatewayOf(new Set([environment, evaluation]));
   if (gateway !== null) opened.use(gateway);
@@ -140,7 +152,8 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
     servers: server.servers,
     ...(gateway === null ? {} : { gateway }),
     ...(declared.length === 0 ? {} : { models: roles.models }),
-    ...(prices === null ? {} : { spentUsd: () => trainingCost(roles.models.stats, prices).usd }),
+    ...(bill === null ? {} : { recordService: () => bill.record() }),
+    ...(prices === null && bill === null ? {} : { spentUsd: () => trainingCost(roles.models.stats, payments)?.usd ?? null }),
     openSession: named(attempt, async (name, sessionSignal, isFirst) => {
       const checkedPrompt = isFirst ? firstRow(environment).prompt : null;
       const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name, checkedPrompt, environment });
@@ -149,7 +162,7 @@ export async function openTraining(asked: OpenTrainingOptions): Promise<OpenedTr
     }),
   };
   return openedTraining(
-    { run, roles, prices, label, notices: [...evaluationNotices(environment, evaluated, config), ...crowded, ...roles.notices, ...recalled] },
+    { run, roles, payments, label, notices: [...evaluationNotices(environment, evaluated, config), ...crowded, ...roles.notices, ...recalled] },
     opened,
   );
 }
@@ -165,17 +178,17 @@ function named(attempt: string, open: OpenNamed): TrainingRun['openSession'] {
   };
 }
 
-interface Made extends Pick<OpenedTraining, 'run' | 'roles' | 'prices' | 'notices'> {
+interface Made extends Pick<OpenedTraining, 'run' | 'roles' | 'payments' | 'notices'> {
   readonly label: EvaluationLabel;
 }
 
-function openedTraining({ run, roles, prices, label, notices }: Made, opened: Disposers): OpenedTraining {
+function openedTraining({ run, roles, payments, label, notices }: Made, opened: Disposers): OpenedTraining {
   const disposer = opened.move();
   const clip = clipNotice(run.config, run.createSource !== undefined);
   return {
     run,
     roles,
-    prices,
+    payments,
     evaluationLabel: label,
     evaluationRows: run.evaluation.eval.length,
     notices: [...notices, ...(clip === null ? [] : [clip])],

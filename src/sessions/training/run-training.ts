@@ -74,7 +74,7 @@ export interface EndedTraining {
   readonly evaluationRows: number;
   /** Calls of the models by role in this process. */
   readonly roles: ReadonlyMap<string, RoleStats>;
-  /** Their cost; null if none of them can cost anything. */
+  /** Their cost, and that of the training service; null if nothing can cost anything. */
   readonly cost: RunCost | null;
 }
 
@@ -178,9 +178,9 @@ async function runIn(directory: TrainingDirectory, { setup, config, inputChanges
     const { train } = await import('../../trainer/loop/train.ts');
     const outcome = await train(training.run, host.signal);
     isFinished = outcome.reason === 'finished';
-    const { evaluationLabel, evaluationRows, roles, prices } = training;
+    const { evaluationLabel, evaluationRows, roles, payments } = training;
     const { stats } = roles.models;
-    const cost = prices === null ? null : trainingCost(stats, prices);
+    const cost = trainingCost(stats, payments);
     return { outcome, setup, paths, transcripts: await transcripts.finish(), evaluationLabel, evaluationRows, roles: stats, cost };
   } finally {
     for (const curve of curves) curve.close({ isFinished });

@@ -27,6 +27,7 @@ import { factLines, promptText } from '../../reports/text/report.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { escapeControls } from '../../reports/text/terminal-text.ts';
 import type { TrainingSetup } from './resolve-training.ts';
+import { serviceEstimate } from './service-estimate.ts';
 
 export interface TrainingDryRunOptions {
   readonly variables: Readonly<Record<string, string | undefined>>;
@@ -97,6 +98,9 @@ export async function trainingDryRun(
     ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
     ...(steps === 0 ? [] : [rolloutLoss(config)]),
     ...teacherFacts(config),
+    ...(checked.servicePrice === null
+      ? []
+      : [['cost', serviceEstimate({ config, price: checked.servicePrice, lengths, evaluationRows: evaluation.eval.length })] satisfies Fact]),
     ...checked.roles.map((role): Fact => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
     ...(policy.embedded === null && !isUnserved(config) ? [serverNeeds(config, showsImages(environment))] : []),
   ];

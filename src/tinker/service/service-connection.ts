@@ -18,6 +18,7 @@ import { secretRedactor } from '../../transport/redact.ts';
 import { withRetries } from '../../transport/retry.ts';
 import { ServiceKey } from './service-key.ts';
 import { TinkerError } from './tinker-error.ts';
+import { TokenMeter } from './token-meter.ts';
 
 /** What our requests call themselves. */
 export const SDK_VERSION = '0.38.0';
@@ -75,6 +76,8 @@ export class ServiceConnection implements AsyncDisposable {
   readonly notice: (line: string) => void;
   /** Bodies of protobuf are compressed. */
   readonly isCompressing: boolean;
+  /** What sessions and models have asked for. */
+  readonly meter = new TokenMeter();
   readonly #endpoint: HttpEndpoint;
   readonly #key: ServiceKey;
   readonly #options: ServiceConnectionOptions;

@@ -9,7 +9,7 @@ import { passOutputSchema } from '../../schemas/tinker/passes.ts';
 import type { HttpResponse } from '../../transport/http-endpoint.ts';
 import { outputOf, passRequest } from '../wire/json-pass.ts';
 import { decodeOutput, encodePass } from '../wire/protobuf-pass.ts';
-import type { PassOutput, TrainingPass } from '../wire/training-pass.ts';
+import type { InputChunk, PassOutput, TrainingPass } from '../wire/training-pass.ts';
 import { awaitResult, goneAt } from './await-result.ts';
 import type { PassDialect } from './pass-dialect.ts';
 import { isProtobuf, readAnswer, type ServiceRequest } from './service-connection.ts';
@@ -61,7 +61,7 @@ export class ServiceModel {
   async pass(asked: Omit<TrainingPass, 'modelId' | 'seqId'>, signal: AbortSignal): Promise<Submitted<PassOutput>> {
     const route = asked.isForwardOnly ? 'forward' : 'forward_backward';
     const read = (answer: HttpResponse) => (isProtobuf(answer) ? decodeOutput(answer.body) : outputOf(readAnswer(passOutputSchema, answer)));
-    return this.#submit(route, read, signal, (seqId) =>
+    const submitted = await this.#submit(route, read, signal, (seqId) =>
       this.#dialect.send((wire, isTrial) => {
         const pass = { ...asked, modelId: this.id, seqId };
         const { route: to, body } = wire === 'json' ? passRequest(pass) : { route: 'forward_backward', body: encodePass(pass) };
@@ -74,6 +74,9 @@ export class ServiceModel {
         });
       }),
     );
+    const tokens = asked.data.reduce((sum, { input }) => sum + lengthOf(input), 0);
+    this.#session.connection.meter.add(asked.isForwardOnly ? { prefill: tokens } : { train: tokens });
+    return submitted;
   }
 
   /** Submits an Adam step; its result has the service's metrics. */
@@ -165,4 +168,9 @@ export class ServiceModel {
         : new TinkerError(`${error.message}. The model cannot go on without this request`, { cause: error, isGone: true });
     return this.#lost ?? found;
   }
+}
+
+/** In tokens of text: nothing else is sent. */
+function lengthOf(input: readonly InputChunk[]): number {
+  return input.reduce((sum, chunk) => sum + (chunk.kind === 'text' ? chunk.tokens.length : 0), 0);
 }

@@ -186,7 +186,11 @@ export class ServiceSession implements AsyncDisposable {
     };
     const submit = () => this.#known(connection.request({ route: 'asample', body, headers: { 'x-tinker-sampling-backpressure': '1' }, signal }));
     const result = await awaitResult(connection, { route: 'asample', submit, signal });
-    return isProtobuf(result) ? decodeSamples(result.body, prompt.length) : samplesOf(readAnswer(sampleResponseSchema, result), prompt.length);
+    const samples = isProtobuf(result)
+      ? decodeSamples(result.body, prompt.length)
+      : samplesOf(readAnswer(sampleResponseSchema, result), prompt.length);
+    connection.meter.add({ prefill: prompt.length, sample: samples.sequences.reduce((sum, { tokens }) => sum + tokens.length, 0) });
+    return samples;
   }
 
   /** One sampling session per version of the weights. */

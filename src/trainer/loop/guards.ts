@@ -93,7 +93,7 @@ export class Guards {
           'Use a server that reports usage, or set its price to 0 in configs/endpoints.toml, and continue with -R',
       );
     throw new TrainingError(
-      `Stopped because the models by role have cost ${spent.toFixed(4)} US dollars, and the limit is ${maxCost} (guards.max_cost). Continue with -R and a higher --max-cost`,
+      `Stopped because the run has cost ${spent.toFixed(4)} US dollars, and the limit is ${maxCost} (guards.max_cost). Continue with -R and a higher --max-cost`,
       { resumeFlags: ['--max-cost', settingNumber(Number((2 * Math.max(maxCost, spent)).toPrecision(2)))] },
     );
   }

@@ -63,6 +63,12 @@ export const OPEN_PREFIXES: readonly string[] = [RUBRIC_PREFIX, TASK_PREFIX, STO
 const define = (unit: MetricDefinition['unit'], definitions: Readonly<Record<string, string>>): MetricDefinition[] =>
   Object.entries(definitions).map(([name, definition]) => ({ name, unit, definition }));
 
+/** Part of every kind of line, so that their sum is what the lines have cost. */
+const SERVICE_COST = {
+  service_cost:
+    'US dollars for the tokens that the training service has computed since the previous line, by their price in configs/endpoints.toml; absent without a training service or its price.',
+};
+
 export const STEP_METRICS: readonly MetricDefinition[] = [
   ...define('reward', {
     reward_mean: "Mean reward of the step's finished rollouts, before any penalty.",
@@ -130,6 +136,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     correction_min: 'Smallest weight of the correction.',
     correction_max: 'Largest weight of the correction.',
     rpg_loss: 'The loss `rpg`.',
+    ...SERVICE_COST,
   }),
   ...define('reward', {
     [MEASURED_CREDIT[0]]:
@@ -206,6 +213,7 @@ export const EVALUATION_METRICS: readonly MetricDefinition[] = [
   }),
   ...define('tokens', { tokens_per_rollout: 'Mean number of sampled tokens per finished rollout.' }),
   ...define('number', {
+    ...SERVICE_COST,
     turns_mean: 'Mean number of generations per finished rollout.',
     branches_mean: 'Mean number of branches per finished rollout; absent if each has one.',
   }),
@@ -215,6 +223,7 @@ export const EVALUATION_METRICS: readonly MetricDefinition[] = [
 ];
 
 export const VALIDATION_METRICS: readonly MetricDefinition[] = [
+  ...define('number', SERVICE_COST),
   ...define('nats', { validation_nll: 'Mean of -log π over the tokens of the held-out demonstrations that have a loss, by their weights.' }),
   ...define('count', { demonstrations: 'Held-out demonstrations.', policy_version: 'Version that was validated.' }),
   ...define('tokens', { demonstration_tokens: 'Tokens of these that have a loss.' }),

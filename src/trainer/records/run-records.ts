@@ -100,10 +100,15 @@ export class RunRecords implements AsyncDisposable {
     this.#step = row.step;
     // The row counts those of its step or evaluation; a source may be a step ahead.
     for (const [key, step] of this.#failed) if (step <= row.step) this.#failed.delete(key);
-    const recorded = this.#journal.append(this.#withLosses(row));
+    const recorded = this.#journal.append(this.#withCost(this.#withLosses(row)));
     if (row.kind === 'step') this.#observer.onStep?.(recorded);
     else if (row.kind === 'evaluation') this.#observer.onEvaluation?.(recorded);
     else this.#observer.onValidation?.(recorded);
+  }
+
+  #withCost(row: MetricsRow): MetricsRow {
+    const usd = this.#run.recordService?.() ?? null;
+    return usd === null ? row : { ...row, values: { ...row.values, service_cost: usd } };
   }
 
   /** Counts the events that the trace lacks, and reports them once. */

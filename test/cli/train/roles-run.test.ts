@@ -123,7 +123,7 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
     const { code, stdout, stderr } = await folder.runInProcess([...args, '--max-cost', '0.000001'], ALONE).ended;
     expect({ code, stderr }).toMatchObject({
       code: 3,
-      stderr: expect.stringMatching(/the models by role have cost \d\.\d{4} US dollars, and the limit is 0\.000001/),
+      stderr: expect.stringMatching(/the run has cost \d\.\d{4} US dollars, and the limit is 0\.000001/),
     });
     const stopped = JSON.parse(stdout) as TrainingSummaryWire;
     expect(stopped).toMatchObject({ reason: 'stopped', step: 1, cost: { limit: 0.000001, limit_reached: true, unpriced: [] } });
