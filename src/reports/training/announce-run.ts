@@ -93,18 +93,20 @@ function curveCommands({ logging: { tensorboard, wandb } }: TrainingConfig, dire
   ];
 }
 
-function partsText({ policy, backend, model }: TrainingConfig): string {
-  if (backend.kind === 'tinker')
-    return `${backend.model ?? model.path} at ${backend.baseUrl === null ? 'the hosted Tinker' : redactUrl(backend.baseUrl)}, which samples and trains`;
+function partsText(config: TrainingConfig): string {
+  const { policy, backend } = config;
+  if (backend.kind === 'tinker') return policyText(config);
   if (policy.embedded !== null && backend.kind === 'embedded')
     return 'the embedded engine, which samples and trains in this process: no server, no Python';
   const trains = backend.kind === 'embedded' ? 'the embedded engine trains' : `PyTorch of ${backend.python} trains`;
   const isServed = policy.embedded !== null || policy.launch !== null || policy.baseUrl !== null;
-  return isServed ? `${policyText(policy)}; ${trains}` : `${trains}; without a policy server, nothing is played`;
+  return isServed ? `${policyText(config)}; ${trains}` : `${trains}; without a policy server, nothing is played`;
 }
 
 /** Names the sampler, in words and without credentials. */
-export function policyText({ baseUrl, launch, embedded }: TrainingConfig['policy']): string {
+export function policyText({ policy: { baseUrl, launch, embedded }, backend, model }: TrainingConfig): string {
+  if (backend.kind === 'tinker')
+    return `${backend.model ?? model.path} at ${backend.baseUrl === null ? 'the hosted Tinker' : redactUrl(backend.baseUrl)}, which samples and trains`;
   if (embedded !== null) return 'the embedded engine in this process samples';
   if (launch !== null) return `a vLLM server that this run starts with ${launch.python} samples`;
   return `${[baseUrl ?? []].flat().map(redactUrl).join(', ')} samples`;

@@ -6,6 +6,7 @@ import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
+import { ConfigError } from '../../core/errors.ts';
 import { parseJson } from '../../files/json-file.ts';
 import { readRegularFile, statIfThere } from '../../files/regular-file.ts';
 import { replaceFile, syncDirectory } from '../../files/json-lines.ts';
@@ -154,9 +155,13 @@ export class Checkpoints {
   }
 }
 
-/** Makes the folder of a server's state. */
+/** Makes the folder of a server's state. Rejects with ConfigError if there can be none. */
 export async function makeState(root: string): Promise<void> {
-  await mkdir(root, { recursive: true });
+  try {
+    await mkdir(root, { recursive: true });
+  } catch (cause) {
+    throw new ConfigError(`Checkpoints cannot be kept in ${root}: ${(cause as Error).message}. Choose another folder (--state)`, { cause });
+  }
 }
 
 /** Ends what a killed server began: a checkpoint that was to take the place of another does so, unless the other is still there. No server may run on the folder. */

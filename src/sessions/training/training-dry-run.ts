@@ -91,7 +91,7 @@ export async function trainingDryRun(
     ['environment', `${environment.id}, ${environment.turnFormat} format`],
     ...(train === null ? [] : [['data', `${train.name}: ${plural(train.length, 'row')} to train on`] satisfies Fact]),
     ['model', isDownloaded ? `${model.path}, which the run downloads from the hub` : model.path],
-    ['policy', isUnserved(config) ? 'none: without a policy server, nothing is played' : policyText(policy)],
+    ['policy', isUnserved(config) ? 'none: without a policy server, nothing is played' : policyText(config)],
     ...supervisedFacts(config),
     ...(steps === 0 ? [] : [rolloutStep(config, source)]),
     ['lengths', lengthsText(lengths)],
@@ -102,7 +102,7 @@ export async function trainingDryRun(
       ? []
       : [['cost', serviceEstimate({ config, price: checked.servicePrice, lengths, evaluationRows: evaluation.eval.length })] satisfies Fact]),
     ...checked.roles.map((role): Fact => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
-    ...(policy.embedded === null && !isUnserved(config) ? [serverNeeds(config, showsImages(environment))] : []),
+    ...(config.backend.kind !== 'tinker' && policy.embedded === null && !isUnserved(config) ? [serverNeeds(config, showsImages(environment))] : []),
   ];
   const clip = clipNotice(config, source !== null);
   const said = evaluationNotices(environment, isUnserved(config) ? null : evaluatedRows(environment, evaluation, config.evaluation.examples), config);

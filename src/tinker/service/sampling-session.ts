@@ -1,11 +1,12 @@
 /** A session that samples. One that the service has forgotten, as after its restart, is opened again: what is sampled from is kept by name. */
-import { throwIfAborted } from '../../core/abort.ts';
+import { cancelled, throwIfAborted, untilAborted } from '../../core/abort.ts';
 import type { Samples } from '../wire/samples.ts';
 import { type SampleAsked, ServiceSession, type ServiceSessionOptions } from './service-session.ts';
 import { TinkerError } from './tinker-error.ts';
 
 export class SamplingSession implements AsyncDisposable {
   readonly #options: Omit<ServiceSessionOptions, 'signal'>;
+  readonly #ended = new AbortController();
   #current: Promise<ServiceSession> | null = null;
 
   constructor(options: Omit<ServiceSessionOptions, 'signal'>) {
@@ -19,8 +20,8 @@ export class SamplingSession implements AsyncDisposable {
 
   /** Rejects with TinkerError, `isGone` if the service does not have the weights. */
   async sample(asked: SampleAsked): Promise<Samples> {
-    const opened = this.#session(asked.signal);
-    const session = await opened;
+    const opened = this.#session();
+    const session = await this.#waited(opened, asked.signal);
     try {
       return await session.sample(asked);
     } catch (error) {
@@ -28,7 +29,7 @@ export class SamplingSession implements AsyncDisposable {
       throwIfAborted(asked.signal);
       // Other samples may have found the same.
       if (this.#current === opened) this.#forget(session);
-      return await (await this.#session(asked.signal)).sample(asked);
+      return await (await this.#waited(this.#session(), asked.signal)).sample(asked);
     }
   }
 
@@ -39,9 +40,14 @@ export class SamplingSession implements AsyncDisposable {
     await this.#options.connection.delete(path, signal);
   }
 
-  #session(signal: AbortSignal): Promise<ServiceSession> {
+  /** Others wait for it too, so that one caller's end ends its own wait only. */
+  #waited(opened: Promise<ServiceSession>, signal: AbortSignal): Promise<ServiceSession> {
+    return untilAborted(opened, signal, () => cancelled(signal));
+  }
+
+  #session(): Promise<ServiceSession> {
     if (this.#current !== null) return this.#current;
-    const opened = ServiceSession.open({ ...this.#options, signal });
+    const opened = ServiceSession.open({ ...this.#options, signal: this.#ended.signal });
     this.#current = opened;
     opened.catch(() => {
       if (this.#current === opened) this.#current = null;
@@ -55,6 +61,7 @@ export class SamplingSession implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#ended.abort();
     const session = await this.#current?.catch(() => null);
     await session?.[Symbol.asyncDispose]();
   }

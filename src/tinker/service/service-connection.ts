@@ -10,12 +10,12 @@ import type { XStatic } from 'typebox/schema';
 import { cancelled } from '../../core/abort.ts';
 import type { VfError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
-import { readJson } from '../../core/read-json.ts';
 import { clientConfigSchema, tokenSchema } from '../../schemas/tinker/answers.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../../transport/http-endpoint.ts';
 import { secretRedactor } from '../../transport/redact.ts';
 import { withRetries } from '../../transport/retry.ts';
+import { answerJson } from './answer-json.ts';
 import { ServiceKey } from './service-key.ts';
 import { TinkerError } from './tinker-error.ts';
 import { TokenMeter } from './token-meter.ts';
@@ -84,6 +84,8 @@ export class ServiceConnection implements AsyncDisposable {
   readonly #random: Random;
   /** It has no route to delete weights. */
   #keepsAll = false;
+  /** It did not answer, which was said, and has not answered since. */
+  #isOut = false;
 
   private constructor(options: ServiceConnectionOptions, endpoint: HttpEndpoint, key: ServiceKey, isCompressing: boolean) {
     this.#options = options;
@@ -160,6 +162,7 @@ export class ServiceConnection implements AsyncDisposable {
           maxRetries: Infinity,
           random: this.#random,
           ...(isUrgent ? {} : { rateLimit: this.#endpoint.rateLimit }),
+          onRetry: ({ error }) => this.#noteOutage(error, patienceMs),
           mayRetry: (error) => mayRetry(error) && performance.now() - sinceMs < patienceMs,
         }),
       signal,
@@ -169,8 +172,18 @@ export class ServiceConnection implements AsyncDisposable {
   async #attempt(sent: Omit<Parameters<HttpEndpoint['request']>[0], 'signal'>, signal: AbortSignal): Promise<HttpResponse> {
     const key = await this.#key.current(signal);
     const answer = await this.#endpoint.request({ ...sent, headers: { ...sent.headers, 'x-api-key': key }, signal });
-    if (answer.status >= 200 && answer.status < 300) return answer;
+    if (answer.status >= 200 && answer.status < 300) {
+      this.#isOut = false;
+      return answer;
+    }
     throw this.#refusal(sent, answer, key);
+  }
+
+  /** Said once for each outage, however many requests find it. A wait for a rate limit is none. */
+  #noteOutage(error: VfError, patienceMs: number): void {
+    if (this.#isOut || error.status !== null) return;
+    this.#isOut = true;
+    this.notice(`The training service at ${this.url} does not answer; requests are repeated for up to ${Math.ceil(patienceMs / 1000)} s`);
   }
 
   /** The error of an answer, without the key. */
@@ -278,18 +291,7 @@ export function isProtobuf({ headers }: Pick<HttpResponse, 'headers'>): boolean 
 /** Throws TinkerError for another shape than the schema's. */
 export function readAnswer<S extends object>(schema: S, { body }: Pick<HttpResponse, 'body'>): XStatic<S> {
   const check = schemaCheck(schema);
-  const value = jsonOf(body);
+  const value = answerJson(body);
   if (check(value)) return value;
   throw new TinkerError(`The training service answered something else than its contract says: ${schemaProblem(check, 'the answer')}`);
-}
-
-function jsonOf(body: Buffer): unknown {
-  try {
-    return readJson(body.toString('utf8'));
-  } catch (cause) {
-    throw new TinkerError(
-      'The training service answered something that is not JSON. Check that base_url names a service that speaks the Tinker API',
-      { cause },
-    );
-  }
 }

@@ -3,7 +3,8 @@ import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { Checkpoints, finishReplacements, type SaveOptions } from '../../../src/server/tinker/checkpoints.ts';
+import { ConfigError } from '../../../src/core/errors.ts';
+import { Checkpoints, finishReplacements, makeState, type SaveOptions } from '../../../src/server/tinker/checkpoints.ts';
 
 const PATH = { modelId: 'session-1:train:0', kind: 'weights', name: 'last' } as const;
 
@@ -59,5 +60,14 @@ describe('finishReplacements', () => {
     await finishReplacements(root);
     expect(existsSync(newer)).toBe(false);
     expect(textIn((await checkpoints.get(PATH)).folder)).toBe('older');
+  });
+});
+
+describe('makeState', () => {
+  it('refuses a path where a file is, as bad input', async () => {
+    const path = join(newFolder(), 'file');
+    await writeFile(path, '');
+    await expect(makeState(path)).rejects.toThrow(ConfigError);
+    await expect(makeState(path)).rejects.toThrow('Choose another folder (--state)');
   });
 });

@@ -50,6 +50,13 @@ describe('trainingDryRun', () => {
     );
   });
 
+  it('names the service that samples and trains, and no flags of vLLM, where a run trains through the Tinker API', async () => {
+    using folder = new TemporaryFolder();
+    const text = await dryRun(folder.path, ['-m', 'nano-base', '--tinker', 'base', '--set', 'backend.base_url=http://127.0.0.1:9', '-n', '1']);
+    expect(text).toMatch(/^policy +base at http:\/\/127\.0\.0\.1:9, which samples and trains$/m);
+    expect(text).not.toContain('server needs');
+  });
+
   it('refuses a file of worked problems that is not there, or has none', async () => {
     using folder = new TemporaryFolder();
     const problems = join(folder.path, 'limo.jsonl');

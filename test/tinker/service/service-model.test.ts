@@ -7,6 +7,7 @@ import type { TinkerError } from '../../../src/tinker/service/tinker-error.ts';
 import { decodePass, encodeOutput } from '../../../src/tinker/wire/protobuf-pass.ts';
 import { textDatum } from '../../../src/tinker/wire/training-pass.ts';
 import { floatRow, tokenRow } from '../../../src/tinker/wire/wire-tensor.ts';
+import { loopback, sendJson } from '../../transport/loopback.ts';
 import { recorded } from '../wire/recorded-exchanges.ts';
 import { type Asked, type Reply, replayOf, scriptedService } from './scripted-service.ts';
 
@@ -135,6 +136,22 @@ describe('ServiceModel', () => {
     const sent = server.to('optim_step');
     expect(sent.map(numberOf)).toEqual([1, 1, 1]);
     expect(new Set(sent.map(({ headers }) => headers['x-idempotency-key'])).size).toBe(1);
+  });
+
+  it('says once that the service does not answer, and again at its next outage', async () => {
+    let requests = 0;
+    await using server = await loopback((_request, response) => {
+      // The third is answered, and so is the last.
+      if (++requests % 3 === 0) sendJson(response, 200, {});
+      else response.destroy();
+    });
+    const notices: string[] = [];
+    const options = { baseUrl: server.url, apiKey: 'tml-secret-key', patienceMs: 60_000, onNotice: (line: string) => notices.push(line) };
+    await using connection = await ServiceConnection.open(options, signal);
+    const text = `The training service at ${server.url} does not answer; requests are repeated for up to 60 s`;
+    expect([requests, notices]).toEqual([3, [text]]);
+    await connection.request({ route: 'healthz', signal });
+    expect(notices).toHaveLength(2);
   });
 
   it('waits with a notice while the account is paused for billing', async () => {
