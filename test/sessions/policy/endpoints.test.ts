@@ -15,7 +15,16 @@ describe('readEndpoints', () => {
     expect(endpoints[0]!.price).toEqual(expected);
   });
 
+  it('reads the price of training at a service, which a table need not have', async () => {
+    using folder = new TemporaryFolder();
+    const text = `${table('{ input = 0.195, output = 0.6, train = 0.44 }')}${table('{ input = 1, output = 1 }')}`;
+    const { endpoints } = await readEndpoints(folder.write('endpoints.toml', text));
+    expect(endpoints.map(({ trainPrice }) => trainPrice)).toEqual([0.44, undefined]);
+    expect(endpoints[0]!.price).toEqual({ input: 0.195, cached: 0.195, output: 0.6 });
+  });
+
   it.each([
+    ['{ input = 1, output = 1, train = -1 }', /train in the price .* at least 0, got -1/],
     ['0.5', /price in \[\[endpoint\]\] 1 of .* must be a table such as \{ input = 0\.5/],
     ['{ input = 0.5 }', /output in the price .* at least 0, got nothing/],
     ['{ input = -1, output = 1 }', /input in the price .* at least 0, got -1/],
