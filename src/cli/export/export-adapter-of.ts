@@ -23,6 +23,6 @@ export async function exportAdapterOf(
   if ([step, sft, minReward, best].some((value) => value !== undefined))
     throw new ConfigError('--adapter writes an adapter; leave the options of rollouts out');
   if (output === '-') throw new ConfigError('--adapter writes a folder; name a new one with -o');
-  const path = await exportAdapter({ directory, output, apiKey: variables[apiKeyVar] ?? null, signal });
+  const path = await exportAdapter({ directory, output, apiKey: variables[apiKeyVar] ?? null, onNotice: note, signal });
   note(`the adapter ${path} is in ${output}`);
 }

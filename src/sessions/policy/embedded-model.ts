@@ -6,6 +6,7 @@ import { bundledModels, modelPath } from '../../data/bundled-models.ts';
 import { cachedHubId } from '../../engine/adapters/base-name.ts';
 import { shellCommand } from '../../reports/text/own-command.ts';
 import { adapterBase } from './adapter-base.ts';
+import { remoteAdapterProblem } from './remote-adapter-problem.ts';
 import type { OpenPolicyOptions } from './open-policy.ts';
 import { statIfThere } from '../../files/regular-file.ts';
 
@@ -26,6 +27,7 @@ export function embeddedModel(asked: string, { variables, names }: Pick<OpenPoli
     );
   }
   const directory = newestAdapter(path) ?? path;
+  assertHere(directory);
   if (!existsSync(join(directory, 'adapter_config.json'))) return { directory: path, name: nameOf(path), adapter: null };
   const base = adapterBase(directory, variables);
   return { directory: base, name: nameOf(base), adapter: { name: adapterName(resolve(directory)), directory } };
@@ -39,10 +41,11 @@ function nameOf(path: string): string {
 /** The adapter of the newest checkpoint if the directory is a training run, else null. Throws ConfigError for a run without a checkpoint. */
 export function newestAdapter(path: string): string | null {
   if (!existsSync(join(path, 'run.json')) || !existsSync(join(path, 'checkpoints'))) return null;
-  const adapters = readdirSync(join(path, 'checkpoints'))
+  const folders = readdirSync(join(path, 'checkpoints'))
     .toSorted()
-    .map((name) => join(path, 'checkpoints', name, 'adapter'))
-    .filter((directory) => existsSync(join(directory, 'adapter_config.json')));
+    .map((name) => join(path, 'checkpoints', name, 'adapter'));
+  if (folders.length > 0) assertHere(folders.at(-1)!);
+  const adapters = folders.filter((directory) => existsSync(join(directory, 'adapter_config.json')));
   const newest = adapters.at(-1);
   if (newest === undefined) throw new ConfigError(`The run ${path} has no checkpoint yet. Continue it: ${shellCommand(['vf-train', '-R', path])}`);
   return newest;
@@ -55,4 +58,9 @@ function adapterName(directory: string): string {
   const above = dirname(version);
   if (basename(above) === 'checkpoints') return `${basename(dirname(above))}-${basename(version)}`;
   return basename(version) === 'best' && existsSync(join(above, 'run.json')) ? `${basename(above)}-best` : nameOf(directory);
+}
+
+function assertHere(directory: string): void {
+  const problem = remoteAdapterProblem(directory);
+  if (problem !== null) throw new ConfigError(problem);
 }

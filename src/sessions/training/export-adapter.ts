@@ -22,6 +22,8 @@ export interface ExportAdapterOptions {
   /** Must not exist. */
   readonly output: string;
   readonly apiKey: string | null;
+  /** Takes a line when the service makes the export wait. */
+  readonly onNotice?: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
@@ -30,7 +32,7 @@ const MOST_BYTES = 2 ** 33;
 const unzip = promisify(gunzip);
 
 /** Resolves with the adapter's path at the service. Throws ConfigError if the folder names none, the service does not have it any more, or `output` exists. */
-export async function exportAdapter({ directory, output, apiKey, signal }: ExportAdapterOptions): Promise<string> {
+export async function exportAdapter({ directory, output, apiKey, onNotice, signal }: ExportAdapterOptions): Promise<string> {
   const folder = await adapterFolder(directory);
   const reference = await readReference(folder).catch((cause: unknown) => {
     throw new ConfigError(`${thrownText(cause)}. An adapter that was trained on this machine is in its folder already`, { cause });
@@ -38,7 +40,10 @@ export async function exportAdapter({ directory, output, apiKey, signal }: Expor
   const { path, service, rank, alpha, base_model: baseModel } = reference;
   let files: ReadonlyMap<string, Uint8Array>;
   try {
-    await using connection = await ServiceConnection.open({ baseUrl: service, apiKey: apiKey ?? 'none' }, signal);
+    await using connection = await ServiceConnection.open(
+      { baseUrl: service, apiKey: apiKey ?? 'none', ...(onNotice === undefined ? {} : { onNotice }) },
+      signal,
+    );
     files = await unpacked(await connection.archive(path, signal));
   } catch (cause) {
     if (!(cause instanceof TinkerError)) throw cause;

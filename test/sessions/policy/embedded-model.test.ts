@@ -35,6 +35,17 @@ describe('embeddedModel', () => {
     expect(embeddedModel(path)).toEqual({ directory: path, name: 'other', adapter: null });
   });
 
+  it('says how to bring an adapter here whose weights are at a training service, by its folder and by its run', () => {
+    const at = 'run--03/checkpoints/step-000002/adapter';
+    mkdirSync(join(folder.path, at), { recursive: true });
+    folder.write(join(at, 'tinker.json'), '{}');
+    folder.write('run--03/run.json', '{}');
+    for (const asked of [at, 'run--03'])
+      expect(() => embeddedModel(join(folder.path, asked))).toThrow(
+        /are at a training service\. Bring them here with .*vf-export .*step-000002.adapter --adapter -o adapter/,
+      );
+  });
+
   it('finds the base of an adapter where its configuration says, and a bundled one by its name where that place is elsewhere', () => {
     const there = adapter('there', NANO);
     expect(embeddedModel(there)).toEqual({ directory: NANO, name: 'nano-base', adapter: { name: 'there', directory: there } });

@@ -9,6 +9,7 @@ import type { TrainingConfig } from '../../../schemas/training-config.ts';
 import { checkModel } from '../../engine/open-engine.ts';
 import { localTokenizerHash } from '../../policy/local-tokenizer-hash.ts';
 import { modelFolder } from '../../policy/model-folder.ts';
+import { remoteAdapterProblem } from '../../policy/remote-adapter-problem.ts';
 import { filledTemplate } from './privileged-prompt.ts';
 
 export interface TeacherCheck {
@@ -28,7 +29,10 @@ export async function checkTeacher(config: TrainingConfig, { environment, variab
     if (path !== student) await assertSameTokens(path, student);
   }
   if (adapter !== null && !existsSync(join(adapter, 'adapter_config.json')))
-    throw new ConfigError(`algorithm.teacher.adapter ${adapter} is no PEFT directory: it has no adapter_config.json. Name the folder of an adapter`);
+    throw new ConfigError(
+      remoteAdapterProblem(adapter) ??
+        `algorithm.teacher.adapter ${adapter} is no PEFT directory: it has no adapter_config.json. Name the folder of an adapter`,
+    );
   const rows = trainingRows(environment);
   if (privileged === null || rows === null) return;
   for (const row of rows) if (filledTemplate(privileged, row) !== null) return;

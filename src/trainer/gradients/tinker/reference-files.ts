@@ -8,18 +8,18 @@ import { schemaCheck, schemaProblem } from '../../../schemas/schema-check.ts';
 import { type RemoteWeights, remoteWeightsSchema } from '../../../schemas/tinker/remote-weights.ts';
 
 /** The file's name, in a checkpoint's folder of state and in that of its adapter. */
-const FILE = 'tinker.json';
+export const REFERENCE_FILE = 'tinker.json';
 
 /** As `writeDirectory`. */
 export async function writeReference(directory: string, weights: RemoteWeights): Promise<void> {
-  await writeDirectory(directory, [{ name: FILE, parts: [Buffer.from(`${JSON.stringify(weights, null, 2)}\n`)] }]);
+  await writeDirectory(directory, [{ name: REFERENCE_FILE, parts: [Buffer.from(`${JSON.stringify(weights, null, 2)}\n`)] }]);
 }
 
 /** Rejects with GradientError `bad_input` for a folder of something else. */
 export async function readReference(directory: string): Promise<RemoteWeights> {
-  const path = join(directory, FILE);
+  const path = join(directory, REFERENCE_FILE);
   const text = await readRegularFile(path).catch((cause: unknown) => {
-    throw badInput(`No ${FILE} in ${directory}: the state was not saved through the Tinker API`, cause);
+    throw badInput(`No ${REFERENCE_FILE} in ${directory}: the state was not saved through the Tinker API`, cause);
   });
   let value: unknown;
   try {

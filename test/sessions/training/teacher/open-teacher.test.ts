@@ -124,6 +124,9 @@ describe('checkTeacher', () => {
   it('refuses what is not there: a model, an adapter, a field of the rows', async () => {
     await expect(check({ path: '/nowhere' })).rejects.toThrow(/The directory \/nowhere does not exist/);
     await expect(check({ adapter: '/nowhere' })).rejects.toThrow(/algorithm\.teacher\.adapter \/nowhere is no PEFT directory/);
+    using remote = new TemporaryFolder();
+    remote.write('tinker.json', '{}');
+    await expect(check({ adapter: remote.path })).rejects.toThrow(/are at a training service\. Bring them here with/);
     await expect(check({ kind: 'self', privileged: 'Read {info.passage}.' })).rejects.toThrow(
       /No row of .* has everything that algorithm\.teacher\.privileged names: "Read \{info\.passage\}\."/,
     );
