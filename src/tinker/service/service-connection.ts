@@ -271,6 +271,7 @@ export class ServiceConnection implements AsyncDisposable {
   }
 
   [Symbol.asyncDispose](): Promise<void> {
+    this.#key.close();
     return this.#endpoint.close();
   }
 }

@@ -1,4 +1,5 @@
 /** The credential of requests to a training service: the API key, or the token that the service gives for it. */
+import { cancelled, untilAborted } from '../../core/abort.ts';
 import { readJson } from '../../core/read-json.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
@@ -9,6 +10,7 @@ export class ServiceKey {
   readonly #apiKey: string;
   readonly #fetchToken: ((signal: AbortSignal) => Promise<string>) | null;
   #token: { readonly value: string; readonly refreshAtMs: number } | null = null;
+  readonly #ended = new AbortController();
   #fetching: Promise<string> | null = null;
 
   /** `fetchToken` exchanges the key for a token; null sends the key itself. */
@@ -27,13 +29,19 @@ export class ServiceKey {
     const fetchToken = this.#fetchToken;
     if (fetchToken === null) return this.#apiKey;
     if (this.#token !== null && Date.now() < this.#token.refreshAtMs) return this.#token.value;
-    this.#fetching ??= fetchToken(signal)
+    // Others wait for it too, so that one caller's end ends its own wait only.
+    this.#fetching ??= fetchToken(this.#ended.signal)
       .then((value) => {
         this.#token = { value, refreshAtMs: Date.now() + lifeMs(value) / 2 };
         return value;
       })
       .finally(() => (this.#fetching = null));
-    return this.#fetching;
+    return untilAborted(this.#fetching, signal, () => cancelled(signal));
+  }
+
+  /** Ends what is being fetched. */
+  close(): void {
+    this.#ended.abort();
   }
 
   /** The service refuses this token. */
