@@ -23,8 +23,8 @@ a name (save_weights_and_get_sampling_client) are gone with their session.
 Losses are cross_entropy, importance_sampling, ppo and cispo, summed over tokens
 as by the hosted service; others can be had by forward and forward_backward, as
 forward_backward_custom of the SDK does. Images, and training of the embedding,
-are refused. A session that says nothing for five minutes ends, and its models
-are unloaded.
+are refused. A session that sends no heartbeat for five minutes ends, and its
+models are unloaded.
 
 Whoever has the key is one user: every client can load every checkpoint. With
 --api-key-var NAME each request needs "X-API-Key" and the value of that variable

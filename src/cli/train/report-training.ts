@@ -68,7 +68,12 @@ export async function reportFinished(
     const { summary } = await readTrainingSummary({ outcome, config, paths, transcripts });
     process.stdout.write(jsonLine(trainingSummaryToWire(summary)));
   }
-  const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;
+  const where =
+    adapter === null
+      ? ''
+      : config.backend.kind === 'tinker'
+        ? '; its adapter is at the training service, and vf-export --adapter brings it here'
+        : `; its adapter is in ${displayPath(adapter)}`;
   const renamed = changes.some(({ key }) => key === 'name')
     ? `. It is now named ${config.name}; its plots, cards and transcript keep the old name`
     : '';

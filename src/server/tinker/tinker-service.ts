@@ -39,7 +39,7 @@ export interface TinkerServiceOptions {
   readonly maxLoaded: number;
   /** Samples that may wait or run at a time. */
   readonly maxPending: number;
-  /** The time after which a session that says nothing ends. @default five minutes */
+  /** The time after which a session without a heartbeat ends. @default five minutes */
   readonly silentMs?: number;
   /** Bytes that requests may hold until their work is done. @default a quarter of the heap's limit, at most 1 GiB */
   readonly maxHeldBytes?: number;
