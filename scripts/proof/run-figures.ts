@@ -33,13 +33,18 @@ export function share(rows: readonly MetricsRow[], name: string): number {
   return shares.toSorted((a, b) => a - b)[Math.floor(shares.length / 2)]!;
 }
 
-/** The held-out reward must start at or below one bar and reach the other; a control's must fall. */
+/**
+ * The held-out reward must start at or below one bar, or above it by no more than chance explains (the lower end of its 95 % interval), and reach the other; a control's must
+ * fall. A vLLM draws other samples each time: of three runs of 240 rollouts from the same base one began at .171, one at .200 and one at .308.
+ */
 export function judgeReward({ label, isControl, rows }: ProvenRun, bars: { readonly start: number; readonly end: number }): Verdict {
   const held = heldOut(rows);
   const [first, last] = [held[0]!, held.at(-1)!];
+  const least = beforeAndAfter({ rows }, 'reward_low')[0];
+  const startsLow = first.reward <= bars.start || least <= bars.start;
   const moved = `${label}: held-out reward ${first.reward.toFixed(3)} → ${last.reward.toFixed(3)} in ${last.step} steps`;
   if (isControl) return { ok: last.reward < first.reward, text: `${moved}; must not rise` };
-  return { ok: first.reward <= bars.start && last.reward >= bars.end, text: `${moved}; from at most ${bars.start} to at least ${bars.end}` };
+  return { ok: startsLow && last.reward >= bars.end, text: `${moved}; from at most ${bars.start} to at least ${bars.end}` };
 }
 
 /** If one process samples and trains, every token must have the same log-prob in both. */
