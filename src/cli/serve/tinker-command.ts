@@ -26,7 +26,7 @@ forward_backward_custom of the SDK does. Images, and training of the embedding,
 are refused. A session that sends no heartbeat for five minutes ends, and its
 models are unloaded.
 
-Whoever has the key is one user: every client can load every checkpoint. With
+All who have the key are one user: every client can load every checkpoint. With
 --api-key-var NAME each request needs "X-API-Key" and the value of that variable
 (the SDK wants a key that starts with tml-).
 Ctrl-C stops the server.`;

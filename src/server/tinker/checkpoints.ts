@@ -53,6 +53,12 @@ export class Checkpoints {
     await writeFolder(this.#folderOf(run.model_id), (folder) => writeFile(join(folder, RUN), jsonText(run), { flush: true }));
   }
 
+  /** Forgets a model that is trained no more, if it has no checkpoint: nobody can come back to it. */
+  async forgetEmpty(modelId: string): Promise<void> {
+    const folder = this.#folderOf(modelId);
+    if (statIfThere(folder) !== undefined && (await this.list(modelId)).length === 0) await this.#remove(folder);
+  }
+
   async run(modelId: string): Promise<RunFile | null> {
     const folder = modelFolder(modelId);
     if (folder === null || statIfThere(join(this.#root, folder, RUN)) === undefined) return null;

@@ -13,11 +13,14 @@ interface Waiting {
 const GAP_MS = 120_000;
 const [MOST_WAITING, MOST_REMEMBERED] = [1024, 4096] as const;
 
+const ENDED = 'The model was unloaded, or its session has ended';
+
 export class NumberedRequests {
   readonly #gapMs: number;
   readonly #remembered = new Map<number, { readonly content: string; readonly id: string }>();
   readonly #waiting = new Map<number, Waiting>();
   #turn: Promise<unknown> = Promise.resolve();
+  #isEnded = false;
   #next = 1;
   #timer: NodeJS.Timeout | undefined;
 
@@ -49,13 +52,18 @@ export class NumberedRequests {
     return id;
   }
 
-  /** Requests that wait for an earlier one fail. */
-  end(): void {
-    this.#refuse('The model was unloaded, or its session has ended');
+  /** Requests that wait fail. Resolves once the one that runs has ended. */
+  async end(): Promise<void> {
+    this.#isEnded = true;
+    this.#refuse(ENDED);
+    await this.#turn;
   }
 
   #queue<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(work);
+    const result = this.#turn.then(() => {
+      if (this.#isEnded) throw new TinkerRefusal(400, ENDED);
+      return work();
+    });
     this.#turn = result.catch(() => {});
     return result;
   }

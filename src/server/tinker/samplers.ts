@@ -43,8 +43,16 @@ export class Samplers {
     this.#loaded = new LRUCache({ max: maxLoaded, dispose: unload });
   }
 
-  /** Throws TinkerRefusal (429) if there are too many. Of a session's weights without a name, the oldest ones go. */
+  /**
+   * One that is added again changes nothing. Throws TinkerRefusal: 400 for another one of the same id, 429 if there are too many. Of a session's weights without a name,
+   * the oldest ones go.
+   */
   async add(sampler: Sampler): Promise<void> {
+    const known = this.#samplers.get(sampler.id);
+    if (known !== undefined) {
+      if (known.adapter === sampler.adapter && known.version === sampler.version) return;
+      throw new TinkerRefusal(400, `The sampling session ${sampler.id} has other weights; count on with sampling_session_seq_id`);
+    }
     if (this.#samplers.size >= MOST_SAMPLERS)
       throw new TinkerRefusal(429, `${MOST_SAMPLERS} sampling sessions are open already; finish the sessions that are done`, { retryable: true });
     this.#samplers.set(sampler.id, sampler);

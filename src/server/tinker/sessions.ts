@@ -40,12 +40,17 @@ export class Sessions implements Disposable {
     return id;
   }
 
-  /** Throws TinkerRefusal: 404 for an unknown session, 410 for one that has ended. */
+  /** Throws as `assertAlive`. */
   beat(id: string): void {
+    this.assertAlive(id).lastMs = performance.now();
+  }
+
+  /** Throws TinkerRefusal: 404 for an unknown session, 410 for one that has ended. */
+  assertAlive(id: string): Session {
     const session = this.#sessions.get(id);
     if (session === undefined) throw new TinkerRefusal(404, `There is no session ${JSON.stringify(id.slice(0, 64))} at this server; create one`);
     if (session.isEnded) throw new TinkerRefusal(410, `The session ${id} has ended; create another and load the last checkpoint`);
-    session.lastMs = performance.now();
+    return session;
   }
 
   /** Ending twice changes nothing. Throws TinkerRefusal (404) for an unknown session. */

@@ -1,5 +1,4 @@
 /** What the routes of the Tinker API do: sessions, models in training, checkpoints and samplers over one base. */
-import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
 import type { sampleRequestSchema } from '../../schemas/tinker/samples.ts';
@@ -20,6 +19,7 @@ import { HeldBytes } from '../held-bytes.ts';
 import { type FutureResult, Futures } from './futures.ts';
 import type { Content } from './json-routes.ts';
 import { sampleWork, samplesOf } from './sample-work.ts';
+import { NamelessWeights } from './nameless-weights.ts';
 import { type Sampler, Samplers } from './samplers.ts';
 import { Sessions } from './sessions.ts';
 import type { TinkerCompute } from './tinker-compute.ts';
@@ -52,8 +52,6 @@ export interface Accepted {
   readonly model_id?: string;
 }
 
-/** Weights without a name; gone with the process. */
-const TRANSIENT = '.transient';
 const OPTIMIZERS = ['adam', 'adamw'];
 
 export class TinkerService {
@@ -66,7 +64,7 @@ export class TinkerService {
   readonly models: TrainedModels;
   readonly samplers: Samplers;
   readonly #ended = new AbortController();
-  readonly #transient: string;
+  readonly #nameless: NamelessWeights;
   #samples = 0;
   #saved = 0;
 
@@ -81,9 +79,7 @@ export class TinkerService {
     this.samplers = new Samplers({ compute, maxLoaded: options.maxLoaded, signal });
     const onEnd = (id: string) => void Promise.all([this.models.end(id), this.samplers.end(id)]).catch(onFailure);
     this.sessions = new Sessions({ onEnd, ...(silentMs === undefined ? {} : { silentMs }) });
-    this.#transient = join(state, TRANSIENT);
-    rmSync(this.#transient, { recursive: true, force: true });
-    mkdirSync(this.#transient);
+    this.#nameless = new NamelessWeights(state, this.samplers, this.sessions);
   }
 
   createModel(body: CreateModel, { digest }: Content): Accepted {
@@ -176,19 +172,7 @@ export class TinkerService {
         const { uri } = await this.checkpoints.save({ modelId, kind: 'sampler_weights', name: checkpointName(path) }, options);
         return json({ type: 'save_weights_for_sampler', path: uri });
       }
-      const folder = join(this.#transient, String(++this.#saved));
-      mkdirSync(folder);
-      await fill(folder);
-      const id = typeof number === 'number' ? `${model.sessionId}:sample:${number}` : `${modelId}:sample-${this.#saved}`;
-      await this.samplers.add({
-        id,
-        sessionId: model.sessionId,
-        adapter: join(folder, 'adapter'),
-        version: id,
-        isCurrent: always,
-        modelPath: null,
-        folder,
-      });
+      const id = await this.#nameless.save(model, number ?? null);
       return json({ type: 'save_weights_for_sampler', path: null, sampling_session_id: id });
     });
   }
@@ -245,7 +229,7 @@ export class TinkerService {
     this.sessions[Symbol.dispose]();
     this.#ended.abort(new Error('The server is stopping'));
     await this.models.close();
-    rmSync(this.#transient, { recursive: true, force: true });
+    this.#nameless.close();
   }
 
   /** The session that the request names, or one for this request alone. */

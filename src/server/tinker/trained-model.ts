@@ -129,9 +129,9 @@ export class TrainedModel {
     this.#fault = null;
   }
 
+  /** Once the request that runs has ended. */
   close(): Promise<void> {
-    this.requests.end();
-    this.#closed ??= this.#backend.close();
+    this.#closed ??= this.requests.end().then(() => this.#backend.close());
     return this.#closed;
   }
 

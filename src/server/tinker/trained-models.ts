@@ -132,6 +132,7 @@ export class TrainedModels {
     const model = await this.get(modelId);
     this.#made.delete(modelId);
     await model.close();
+    await this.#options.checkpoints.forgetEmpty(modelId);
   }
 
   /** Gives up the models of a session. */
@@ -140,6 +141,7 @@ export class TrainedModels {
       if (made.sessionId !== sessionId) continue;
       this.#made.delete(id);
       await made.model.then((model) => model.close()).catch(() => {});
+      await this.#options.checkpoints.forgetEmpty(id);
     }
   }
 

@@ -17,7 +17,7 @@ import { secretRedactor } from '../../transport/redact.ts';
 import { withRetries } from '../../transport/retry.ts';
 import { answerJson } from './answer-json.ts';
 import { ServiceKey } from './service-key.ts';
-import { TinkerError } from './tinker-error.ts';
+import { lacksRoute, TinkerError } from './tinker-error.ts';
 import { TokenMeter } from './token-meter.ts';
 
 /** What our requests call themselves. */
@@ -255,13 +255,13 @@ export class ServiceConnection implements AsyncDisposable {
     }
   }
 
-  /** Deletes saved weights. A service that cannot, or has none of them, keeps what it has, and is not asked again. */
+  /** Deletes saved weights, if they are still there. A service that has no such route keeps what it has, and is not asked again. */
   async delete(path: string, signal: AbortSignal): Promise<void> {
     if (this.#keepsAll) return;
     try {
       await this.request({ method: 'DELETE', route: checkpointRoute(path), mayRetry: () => false, timeoutMs: DELETE_MS, signal });
     } catch (error) {
-      if (error instanceof TinkerError && (error.status === 404 || error.status === 405)) this.#keepsAll = true;
+      this.#keepsAll = error instanceof TinkerError && lacksRoute(error);
     }
   }
 

@@ -11,3 +11,8 @@ export class TinkerError extends VfError {
     this.isGone = options.isGone ?? false;
   }
 }
+
+/** Tells whether the service has no such route. A 404 for weights that expired or were lost names them. */
+export function lacksRoute({ status, message }: TinkerError): boolean {
+  return status === 405 || (status === 404 && !/checkpoint not found|no checkpoint/i.test(message));
+}

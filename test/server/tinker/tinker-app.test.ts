@@ -178,6 +178,32 @@ describe('tinkerApp', () => {
     expect(readdirSync(folder).toSorted()).toEqual(['adapter.tar.gz', 'adapter_config.json', 'adapter_model.safetensors']);
   });
 
+  it('forgets a model that was unloaded without a checkpoint, and keeps one with', async () => {
+    const [empty, saved] = [new Caller(served.server.url), new Caller(served.server.url)];
+    const models = [await empty.model(), await saved.model()];
+    await saved.resultOf('save_weights', { model_id: models[1], seq_id: saved.next(), path: 'kept' });
+    for (const model of models) await caller.resultOf('unload_model', { model_id: model });
+    const statuses = [];
+    for (const model of models) statuses.push((await caller.get(`training_runs/${model}`)).status);
+    expect(statuses).toEqual([404, 200]);
+  });
+
+  it('takes a sampling session that is opened again for the same, and refuses another of its number', async () => {
+    const model = await caller.model();
+    const { path } = await caller.resultOf<{ path: string }>('save_weights_for_sampler', { model_id: model, seq_id: caller.next(), path: 'a' });
+    const session = { session_id: model.split(':')[0], sampling_session_seq_id: 5 };
+    const { sampling_session_id: id } = await caller.ask<{ sampling_session_id: string }>('create_sampling_session', {
+      ...session,
+      model_path: path,
+    });
+    expect(await caller.ask('create_sampling_session', { ...session, model_path: path })).toMatchObject({ sampling_session_id: id });
+    const other = await caller.post('create_sampling_session', { ...session, base_model: 'nano-base' });
+    expect([other.status, await other.json()]).toEqual([
+      400,
+      { detail: `The sampling session ${id} has other weights; count on with sampling_session_seq_id` },
+    ]);
+  });
+
   it('gives up the models of a session that ends or falls silent', async () => {
     const quick = await serveNano({ silentMs: 400 });
     try {
