@@ -106,5 +106,11 @@ function wholeConfig(
 function targetsOf(weights: Uint8Array): string[] {
   const bytes = Buffer.from(weights.buffer, weights.byteOffset, weights.byteLength);
   const header = fieldsOf(readJson(bytes.subarray(8, 8 + Number(bytes.readBigUInt64LE(0))).toString('utf8')));
-  return [...new Set(Object.keys(header).flatMap((name) => /([\w-]+)\.lora_[AB]\./.exec(name)?.[1] ?? []))];
+  return [...new Set(Object.keys(header).flatMap((name) => targetOf(name) ?? []))];
+}
+
+/** The part of a tensor's name before `lora_A` or `lora_B`. */
+function targetOf(name: string): string | undefined {
+  const parts = name.split('.');
+  return parts[parts.findIndex((part) => part === 'lora_A' || part === 'lora_B') - 1];
 }
