@@ -23,7 +23,7 @@ describe('--help', () => {
     const below = subcommands(text);
     const known: Record<string, string[]> = {
       vf: [...Object.keys(bin).flatMap((each) => each.split('-')[1] ?? []), 'completion'],
-      'vf-serve': ['environment', 'execute', 'gateway', 'policy', 'retrieve', 'verifiers'],
+      'vf-serve': ['environment', 'execute', 'gateway', 'policy', 'retrieve', 'tinker', 'verifiers'],
       'vf-pipeline': ['build', 'run', 'check'],
       'vf-rounds': ['bucket', 'review', 'focus', 'verify', 'extract', 'vet', 'rewrite', 'finalize', 'report', 'run'],
     };

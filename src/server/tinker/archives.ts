@@ -1,15 +1,15 @@
 /** Adapters as files: links that work for a while without a key, and behind them the archive in PEFT's form, or one of its files. */
 import { randomBytes } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { createGzip } from 'node:zlib';
 import { LRUCache } from 'lru-cache';
 import { packTar } from 'modern-tar/fs';
+import { streamRegularFile } from '../../files/regular-file.ts';
 import { TinkerRefusal } from './tinker-refusal.ts';
 
-const [MOST_LINKS, KEPT_MS] = [1000, 10 * 60_000] as const;
+const [MOST_LINKS, KEPT_MS, PIECE_BYTES] = [1000, 10 * 60_000, 2 ** 18] as const;
 
 export class Archives {
   readonly #folders = new LRUCache<string, string>({ max: MOST_LINKS, ttl: KEPT_MS });
@@ -39,7 +39,7 @@ export class Archives {
   async file(token: string, name: string): Promise<ReadableStream<Uint8Array>> {
     const folder = this.#folderOf(token);
     if (!(await readdir(folder)).includes(name)) throw new TinkerRefusal(404, 'There is no such file behind this link');
-    return Readable.toWeb(createReadStream(join(folder, name))) as ReadableStream<Uint8Array>;
+    return Readable.toWeb(await streamRegularFile(join(folder, name), { pieceBytes: PIECE_BYTES })) as ReadableStream<Uint8Array>;
   }
 
   #folderOf(token: string): string {

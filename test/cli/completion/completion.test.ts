@@ -29,7 +29,7 @@ const isInstalled = (shell: string) => spawnSync(shell, ['-c', 'true']).status =
 describe('the completion of bash', () => {
   it('offers commands, and the commands below them', () => {
     expect(offered('vf', 's')).toEqual(['score', 'seed', 'serve']);
-    expect(offered('vf-serve', '')).toEqual(['environment', 'execute', 'gateway', 'policy', 'retrieve', 'verifiers']);
+    expect(offered('vf-serve', '')).toEqual(['environment', 'execute', 'gateway', 'policy', 'retrieve', 'tinker', 'verifiers']);
     expect(offered('vf', 'serve', 'p')).toEqual(['policy']);
     expect(offered('vf', 'completion', '')).toEqual(['bash', 'zsh', 'fish']);
   });

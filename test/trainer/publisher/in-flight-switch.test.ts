@@ -139,10 +139,10 @@ describe('InFlightSwitch', () => {
 
   it('wakes a server that a killed process left paused, and labels one that was restarted', async () => {
     await using run0 = await opened();
-    await run0.publish(1);
     await run.post('/pause?mode=keep', {});
     await run0.publisher.clear(signal);
     expect(server.weights.isPaused).toBe(false);
+    await run0.publish(1);
     const { model } = run0.versions.current();
     await run.post('/v1/unload_lora_adapter', { lora_name: model });
     await run.post('/update_weight_version', { new_version: 'default' });
