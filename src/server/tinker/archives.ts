@@ -38,7 +38,7 @@ export class Archives {
   /** One file of the folder. Rejects with TinkerRefusal (404) for a link that does not work any more, and for a file that is not there. */
   async file(token: string, name: string): Promise<ReadableStream<Uint8Array>> {
     const folder = this.#folderOf(token);
-    if (!(await readdir(folder)).includes(name)) throw new TinkerRefusal(404, 'There is no such file behind this link');
+    if (!(await readdir(folder)).includes(name)) throw new TinkerRefusal(404, 'This link leads to no file of that name; list the files again');
     return Readable.toWeb(await streamRegularFile(join(folder, name), { pieceBytes: PIECE_BYTES })) as ReadableStream<Uint8Array>;
   }
 

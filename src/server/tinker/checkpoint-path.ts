@@ -45,7 +45,7 @@ export function isKind(kind: string): kind is CheckpointKind {
   return (CHECKPOINT_KINDS as readonly string[]).includes(kind);
 }
 
-/** The name of a model's folder, which is one part of a path on every system. Null for what is no model's id. */
+/** The name of a model's folder, which is one part of a path on every system. Null if the text is not a model's id. */
 export function modelFolder(modelId: string): string | null {
   return MODEL_ID.test(modelId) ? modelId.replaceAll(':', '.') : null;
 }

@@ -1,6 +1,6 @@
 /**
  * The checkpoints of trained models, in the state folder of the server: MODEL/run.json, MODEL/weights/NAME/{state,adapter} and MODEL/{sampler,external}_weights/NAME/adapter. A
- * checkpoint gets its name once it is whole, so what a client was told of is there after a kill, and nothing else is.
+ * checkpoint gets its name only when it is complete. After a kill, every checkpoint that a client was told of is there, and no half-written one is.
  */
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { mkdtempSync } from 'node:fs';
